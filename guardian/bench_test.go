@@ -67,6 +67,22 @@ func layered(n int) []string {
 			`,"for":{"session":"main"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"passwd","deny":"tool.*","when":{"arg":"/path","eq":"/etc/passwd"}}]`)}
 }
 
+// ungated is a floor by which nothing is scanned, so that a decision alone is measured. What a scan
+// adds is in BenchmarkGate.
+const ungated = `{"helm":"policy/v1","layer":"P0","name":"ungated","version":1,"threat":{"deny":"none"}}`
+
+// BenchmarkGate is the same call, of 900 bytes of prose and a few short strings, without a scan and
+// with the usual gate.
+func BenchmarkGate(b *testing.B) {
+	prose := strings.Repeat("It was agreed that the harbour office (room 12) sends the figures for March by mail. ", 10)
+	in := inputs(b, "tool.0", `{"path":"`+prose+`","n":7}`)
+	for name, docs := range map[string][]string{"none": {surface(1000), ungated}, "usual": {surface(1000)}} {
+		b.Run(name, func(b *testing.B) {
+			run(b, mustCompile(b, docs...), []contracts.Inputs{in}, contracts.ReasonAllow)
+		})
+	}
+}
+
 // run judges calls, all of which end for one reason. What is decided is what is judged less the
 // schema, which is not the guardian's.
 func run(b *testing.B, p *Policy, ins []contracts.Inputs, reason contracts.ReasonCode) {
@@ -122,7 +138,7 @@ func surface(n int) string {
 func BenchmarkHotTool(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := mustCompile(b, surface(n))
+			p := mustCompile(b, surface(n), ungated)
 			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)},
 				contracts.ReasonAllow)
 		})
@@ -133,7 +149,7 @@ func BenchmarkHotTool(b *testing.B) {
 func BenchmarkHotToolLayers(b *testing.B) {
 	for _, n := range []int{1, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := mustCompile(b, layered(n)...)
+			p := mustCompile(b, append(layered(n), ungated)...)
 			run(b, p, []contracts.Inputs{inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)},
 				contracts.ReasonAllow)
 		})
@@ -150,7 +166,7 @@ func BenchmarkRandomToolLayers(b *testing.B) { benchmarkRandom(b, layered) }
 func benchmarkRandom(b *testing.B, stack func(n int) []string) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			p := mustCompile(b, stack(n)...)
+			p := mustCompile(b, append(stack(n), ungated)...)
 			r := rand.New(rand.NewPCG(1, 2))
 			in := inputs(b, "tool.0", `{"path":"/srv/data/report.txt","n":7}`)
 			ins := make([]contracts.Inputs, 4096)
@@ -164,7 +180,7 @@ func benchmarkRandom(b *testing.B, stack func(n int) []string) {
 }
 
 func BenchmarkUnknownTool(b *testing.B) {
-	p := mustCompile(b, surface(1000))
+	p := mustCompile(b, surface(1000), ungated)
 	run(b, p, []contracts.Inputs{inputs(b, "tool.x", `{}`)}, contracts.ReasonToolNotFound)
 }
 
@@ -192,7 +208,7 @@ func thousand(tests int) string {
 func BenchmarkThousandRules(b *testing.B) {
 	for _, tests := range []int{1, 2} {
 		b.Run(fmt.Sprint(tests, "tests"), func(b *testing.B) {
-			p := mustCompile(b, thousand(tests))
+			p := mustCompile(b, thousand(tests), ungated)
 			run(b, p, []contracts.Inputs{inputs(b, "t", `{"path":"/srv/data/report.txt","n":7}`)},
 				contracts.ReasonAllow)
 		})

@@ -85,8 +85,11 @@ func (p *Policy) decide(
 	}
 	s.eval.Begin(subjects, in, state, log)
 	s.past, j.s = log, s
-	if without != nil {
+	switch {
+	case without != nil:
 		s.eval.Leave(without)
+	case log == nil && (state.From != nil || state.Tainted != nil || state.Labels != nil):
+		s.eval.Tell(state)
 	}
 	if j.conditions() {
 		record.Verdict, record.Reason = contracts.Allow, contracts.ReasonAllow

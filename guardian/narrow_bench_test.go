@@ -27,7 +27,7 @@ var tasks = []struct{ name, keys string }{
 // BenchmarkNarrow puts an overlay over a stack of 1,000 tools, each of its own input, and over one
 // that has had another overlay. It reports what a narrowed policy holds, too.
 func BenchmarkNarrow(b *testing.B) {
-	p := mustCompile(b, surface(1000))
+	p := mustCompile(b, surface(1000), ungated)
 	second, err := p.Narrow(document(b, "", overlay("first", tasks[0].keys)))
 	require.NoError(b, err)
 	for name, p := range map[string]*Policy{"": p, ", the second": second} {
@@ -60,7 +60,7 @@ func BenchmarkNarrow(b *testing.B) {
 
 // BenchmarkNarrowed judges one hot tool of 1,000, and others, under the overlay of a task.
 func BenchmarkNarrowed(b *testing.B) {
-	p := mustCompile(b, surface(1000))
+	p := mustCompile(b, surface(1000), ungated)
 	for _, x := range []struct{ name, keys string }{
 		{"not narrowed", ""},
 		{"a rule", `,"rules":[{"id":"r","deny":"tool.0","when":{"arg":"/n","gt":50}}]`},

@@ -45,6 +45,17 @@ func (p *Policy) Source(name string) (past.Source, bool) {
 	return t.Output.Facts.Source(tool, f).Ask, true
 }
 
+// Asked returns what the tool declares of its facts if the policy asks for them as sources, and nil
+// if it does not: see [past.Session.WatchFacts]. What only overlays ask for that [Policy.Narrow]
+// added is left out: the session reads it at the first question.
+func (p *Policy) Asked(tool string) *past.Declaration {
+	t := p.tool(tool)
+	if t == nil || t.Output.Facts == nil || !t.Output.Facts.Asked {
+		return nil
+	}
+	return t.Output.Facts.Declared()
+}
+
 // Marks returns what a receipt of the tool that is EXECUTED, FAILED or INDETERMINATE, with these
 // signals, brings to its session: taint, and labels, sorted. The labels must not be modified.
 func (p *Policy) Marks(tool string, signals []string) (taints bool, labels []string) {

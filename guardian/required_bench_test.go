@@ -58,7 +58,7 @@ func BenchmarkRequired(b *testing.B) {
 	past := longSession(b)
 	for _, c := range requiring {
 		b.Run(c.name, func(b *testing.B) {
-			p := mustCompile(b, bankText(c.requires, ``))
+			p := mustCompile(b, bankText(c.requires, ``), ungated)
 			decide(b, p, []contracts.Inputs{inChat(b, "pay", toBob)}, func(in *contracts.Inputs) bool {
 				r, _, _ := p.Decide(in, nil, past)
 				return bool(r.Verdict)
@@ -69,7 +69,7 @@ func BenchmarkRequired(b *testing.B) {
 
 // An approval is verified, among others that are none.
 func BenchmarkApproved(b *testing.B) {
-	p, trust := mustCompile(b, bankText(byOwner, ``)), people(b)
+	p, trust := mustCompile(b, bankText(byOwner, ``), ungated), people(b)
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			in := inChat(b, "pay", toBob)

@@ -424,3 +424,19 @@ func TestPolicySource(t *testing.T) {
 	b, _ := narrow.Source("look#to")
 	assert.True(t, a.Declared == b.Declared, "one declaration, however often the stack is narrowed")
 }
+
+// Asked is the declaration of tools whose facts a document asks for, and only of these.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	p := mustCompile(t, payee(`{"id":"d","deny":["pay"],"unless":{"arg":"/to","from":["look#to"]}},`, ``, ``))
+	s, _ := p.Source("look#to")
+	assert.True(t, s.Declared != nil && p.Asked("look") == s.Declared)
+	for _, tool := range []string{"book", "pay", "nobody"} {
+		assert.Nil(t, p.Asked(tool), tool)
+	}
+	assert.Nil(t, (*Policy)(nil).Asked("look"))
+	narrow, err := p.Narrow(document(t, "", overlay("o", `,"rules":[{"id":"x","deny":"pay","unless":{"arg":"/to","from":["book#name"]}}]`)))
+	require.NoError(t, err)
+	assert.Nil(t, narrow.Asked("book"))
+	assert.Nil(t, p.Asked("book"), "narrowing changes nothing of the stack")
+}

@@ -44,7 +44,7 @@ func (f full) compile(b *testing.B) *Policy {
 			overlay("o",
 				`,"for":{"session":"chat"},"only":"tool.*","expires":"2099-01-01T00:00:00Z","rules":[{"id":"dots","deny":"tool.*","when":{"arg":"/n","lt":0}}]`))
 	}
-	return mustCompile(b, docs...)
+	return mustCompile(b, append(docs, ungated)...)
 }
 
 const (

@@ -71,6 +71,9 @@ func (c *catalog) source(p docValue, name string) (s program.Source, types jsons
 		c.refuse(p.at, name+" is what an untrusted tool says: anybody may have written it",
 			"write trusted: true at the fact if nobody you guard against can")
 	default:
+		if c.drafts == nil { // nobody has the tools yet, so they may be changed
+			facts.Asked = true
+		}
 		return facts.Source(tool, f), f.Types, true
 	}
 	return s, 0, false

@@ -3,11 +3,17 @@ package program
 import (
 	"slices"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
 )
 
 // What few predicates look at: sources of values, facts of receipts, taint and labels.
+
+// Tell says what the inputs say of sources, taint and labels, if the past is not asked. Few do.
+func (e *Evaluator) Tell(state *contracts.SessionState) {
+	e.deep, e.told = true, told{state.From, state.Tainted, state.Labels}
+}
 
 // from answers whether a value is from a source: it asks one after the other.
 func (e *Evaluator) from(n *Node, x *slot) Answer {
@@ -151,7 +157,7 @@ func (e *Evaluator) forgetDeep() {
 	clear(f.slots)
 	clear(f.sets)
 	e.facts = facts{documents: f.documents[:0], slots: f.slots[:0], sets: f.sets[:0]}
-	e.marks = marks{}
+	e.marks, e.told = marks{}, told{}
 	e.found = crypto.Value{}
 }
 

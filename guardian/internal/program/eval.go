@@ -41,9 +41,6 @@ func (e *Evaluator) Begin(
 	}
 	e.recall.past, e.recall.session = past, in.Session
 	e.recall.calls, e.recall.receipts = state.Calls, state.Receipts
-	if past == nil {
-		e.recall.told = told{state.From, state.Tainted, state.Labels}
-	}
 }
 
 // Forget keeps nothing of the call but memory.
@@ -143,9 +140,12 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return e.answered(n, has, what)
 	}
 	var x *slot
-	if n.Slot < 0 || e.slots[n.Slot].state == unresolved {
+	switch {
+	case n.Slot < 0:
 		x = e.at(n.Slot)
-	} else {
+	case e.slots[n.Slot].state == unresolved:
+		x = e.values.at(n.Slot)
+	default:
 		x = &e.slots[n.Slot]
 	}
 	if x.state != present {

@@ -29,8 +29,12 @@ type Fact struct {
 // Facts are those of a tool, in the canonical order of their keys.
 type Facts struct {
 	List     []Fact
+	Asked    bool // as sources, by a document of the stack that was compiled
 	declared *past.Declaration
 }
+
+// Declared returns what the tool declares of its facts, as sources.
+func (x *Facts) Declared() *past.Declaration { return x.declared }
 
 // Declare ends the reading of a tool's facts.
 func (x *Facts) Declare() {

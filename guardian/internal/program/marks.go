@@ -41,10 +41,10 @@ func (r *recall) isTainted() (is bool, what string) {
 		return false, what
 	}
 	if r.past == nil {
-		if r.known.told.tainted == nil {
+		if r.told.tainted == nil {
 			return false, "the inputs lack whether the session is tainted"
 		}
-		return *r.known.told.tainted, ""
+		return *r.told.tainted, ""
 	}
 	r.marks.readTaint = true
 	return r.marks.tainted, ""
@@ -57,10 +57,10 @@ func (r *recall) hasLabel(label []byte) (has bool, what string) {
 	}
 	labels := r.marks.labels
 	if r.past == nil {
-		if r.known.told.labels == nil {
+		if r.told.labels == nil {
 			return false, "the inputs lack the labels of the session"
 		}
-		labels = *r.known.told.labels
+		labels = *r.told.labels
 	}
 	if !r.marks.readLabels {
 		size := 0

@@ -36,13 +36,13 @@ type recall struct {
 	supplies
 	facts
 	marks
-	buf []byte
+	told told // by the inputs, if there is no past
+	buf  []byte
 }
 
 // known is what one call knows of its session's past.
 type known struct {
 	past     past.Past // nil: all that is known is in the state
-	told     told      // by the inputs, if there is no past
 	session  string
 	calls    []contracts.CallCount
 	receipts []contracts.PriorReceipt

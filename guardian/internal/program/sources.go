@@ -67,8 +67,8 @@ func (r *recall) ask(a *supply) (what string) {
 		}
 	}
 	if r.past == nil {
-		for i := range r.known.told.from {
-			if x := &r.known.told.from[i]; x.Source == a.Name {
+		for i := range r.told.from {
+			if x := &r.told.from[i]; x.Source == a.Name {
 				a.found = x.Found
 				return ""
 			}
