@@ -5,7 +5,6 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
 // asked compares kept inputs with the decision, the entry and the log. The empty field means that
@@ -43,22 +42,6 @@ func (r *replayer) asked(
 		}
 	}
 	return presented(d, &in.Envelopes)
-}
-
-// unread returns the first field of kept inputs that no verdict of this version reads.
-func unread(s *contracts.SessionState) (field, what string) {
-	hasFacts := func(p contracts.PriorReceipt) bool { return p.Facts.Kind() != crypto.Missing }
-	switch {
-	case s.From != nil:
-		return "inputs.state.from", "what was looked up in sources" + entry.Unsupported
-	case s.Labels != nil:
-		return "inputs.state.labels", "what labels the session had" + entry.Unsupported
-	case s.Tainted != nil:
-		return "inputs.state.tainted", "whether the session was tainted" + entry.Unsupported
-	case slices.ContainsFunc(s.Receipts, hasFacts):
-		return "inputs.state.receipts", "facts of an earlier receipt" + entry.Unsupported
-	}
-	return "", ""
 }
 
 // args compares kept arguments with their hash and checks their form. It returns what is wrong with

@@ -21,6 +21,7 @@ type backTest struct {
 	said      []Judged // new judgements, each once
 	numbers   map[Judged]uint32
 	ledger    past.Ledger // of the candidate's budgets
+	marks     marks       // as the candidate declares the tools
 	spent     map[uint64]spending
 
 	tree         crypto.Tree // of arguments with the candidate's defaults
@@ -61,7 +62,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	}
 	told := *in
 	b.fill(&told)
-	p := &elsewise{logPast: kept, ledger: &b.ledger}
+	p := &elsewise{logPast: kept, ledger: &b.ledger, marks: &b.marks}
 	again, _, _ := b.candidate.Decide(&told, b.r.fold.state, p)
 	switch {
 	case p.trouble != nil:
@@ -181,6 +182,7 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 type elsewise struct {
 	*logPast
 	ledger  *past.Ledger
+	marks   *marks
 	charges []contracts.Charge // whose balances were asked for
 	untold  bool               // an answer hangs on inputs that are not there
 }
@@ -217,4 +219,38 @@ func (p *elsewise) Used(approval contracts.Digest, r *contracts.ApprovalRequest)
 	}
 	p.untold = p.untold || p.r.unread.outside(p.chain) || p.session().lost.maybe(r)
 	return false
+}
+
+// Source returns what the log says, as the candidate declares the tool. If some of what the source
+// said is not there, nobody can say what the candidate would find.
+func (p *elsewise) Source(q past.Source) (past.Supply, error) {
+	supply, err := p.supply(q)
+	p.untold = p.untold || err != nil
+	return supply, err
+}
+
+// Facts returns what the log says.
+func (p *elsewise) Facts(r *contracts.PriorReceipt) (crypto.Value, error) {
+	v, err := p.document(r)
+	p.untold = p.untold || err != nil
+	return v, err
+}
+
+// Marks returns what the session would have been, if the candidate had declared the tools.
+func (p *elsewise) Marks() (tainted bool, labels []string, err error) {
+	tainted, labels = p.marks.told(&p.r.fold.log, p.chain, p.parents)
+	return tainted, labels, nil
+}
+
+// mark folds what the entry at hand would have made of its session.
+func (b *backTest) mark(st *contracts.Statement, c *chain) {
+	if b == nil {
+		return
+	}
+	var tainted bool
+	var labels []string
+	if released(st.Receipt) {
+		tainted, labels = b.candidate.Marks(st.Receipt.Tool, st.Receipt.Signals)
+	}
+	b.marks.fold(&b.r.fold.log, st, c, tainted, labels)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,8 @@ func TestPacksAsBefore(t *testing.T) {
 			require.NoError(t, err)
 			text, err := r.MarshalJSON()
 			require.NoError(t, err)
-			require.Equal(t, string(report), string(text)+"\n")
+			now := strings.Replace(string(text), `"unseen":0,`, "", 1) // which reports did not have
+			require.Equal(t, string(report), now+"\n")
 			r.Behind = 0
 			ofPack, err := evidence.Verify(t.Context(), bytes.NewReader(want), int64(len(want)), o)
 			require.NoError(t, err)

@@ -29,6 +29,10 @@ type blobs struct {
 	lacking   []contracts.Digest // named, and not there
 	bad       *Error             // the first fault
 
+	// Texts and facts documents that were not there with their entry, so they are there for no
+	// later use: half their digests.
+	unsaid map[[16]byte]struct{}
+
 	// Policy documents, as they say what they are, and modules that were looked for. They are large
 	// and named again and again, so they are read once, as long as there are no more of them than
 	// maxRead.
@@ -87,6 +91,12 @@ func (x *blobs) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 		return nil, x.note(x.fault(d, "the "+as.String()+" is missing"))
 	case i == noBlob:
 		x.lacking = append(x.lacking, d)
+		if as == entry.Text || as == entry.Facts {
+			if x.unsaid == nil {
+				x.unsaid = map[[16]byte]struct{}{}
+			}
+			x.unsaid[halfOf(d)] = struct{}{}
+		}
 		return nil, nil
 	}
 	x.from.names(i, as)
@@ -198,3 +208,6 @@ func (x *blobs) form(b []byte, as entry.Role) string {
 	}
 	return ""
 }
+
+// halfOf returns half a digest, which is enough to know it by.
+func halfOf(d contracts.Digest) [16]byte { return [16]byte(d[:16]) }

@@ -107,8 +107,8 @@
 //	REPLAY      the guardian makes the same decision from the kept inputs and the documents, in
 //	            every field, with pending and the approvals that count; inputs agree with
 //	            decision, entry and log; outputs with the entries that name them and with the
-//	            response schema that the tool pins; facts with outputs, and with what the tool
-//	            declares
+//	            response schema that the tool pins; facts and signals with outputs, and with what
+//	            the tool declares
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are
@@ -127,9 +127,16 @@
 // time, later than all that can be read. In the same way kept inputs decide whether an approval is
 // used, if an earlier call of the same kind consumed approvals that are missing.
 //
+// How much the user and the tools had said, and whether the session was tainted and its labels,
+// always follow from the log: of a tool its documents say what a receipt brings, for whatever
+// engine they are. Which values were found in texts and facts depends on these. If some of them are
+// missing, what was found is as the inputs say, and [Replay].Unseen counts the source; the same
+// holds of what was read of one receipt's facts. A kernel that could not read them denied, and its
+// inputs lack the source or the facts: that is accepted. Facts and signals of a receipt are
+// compared with the output, if it was kept, and in any case with what the tool declares.
+//
 // Features of later versions are refused by name, under the check that they belong to: gaps,
-// condense entries, inputs of this engine with sources, labels, taint or facts of earlier receipts,
-// and policies that [guardian.Compile] refuses.
+// condense entries, and policies that [guardian.Compile] refuses.
 //
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,
@@ -151,6 +158,10 @@
 //	attestations, delegation    as presented, by the trust state of the entry
 //	receipts, calls             those of the log, also if no policy asked for them at that time,
 //	                            and whatever the candidate would have allowed before
+//	sources, facts              as kept, by the pointers of the candidate's facts: what an earlier
+//	                            policy did not extract is not there
+//	taint, labels               what the receipts of the log bring as the candidate declares their
+//	                            tools, with the signals that were recorded
 //	approvals                   as presented, and used or not as the log says. They name a policy
 //	                            and its declaration of the tool, so nearly all are for the earlier
 //	                            stack, and none for the candidate

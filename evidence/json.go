@@ -36,6 +36,7 @@ type (
 		KernelsOwn    uint64   `json:"kernelsOwn"`
 		NotReplayable uint64   `json:"notReplayable"`
 		Differing     uint64   `json:"differing"`
+		Unseen        uint64   `json:"unseen"`
 		Entries       []uint64 `json:"entries"`
 		Engines       []engine `json:"engines"`
 	}
@@ -96,7 +97,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		Success: r.Success(Invalid), Level: r.Level, Asked: r.asked(), History: r.History, Signer: r.Signer,
 		Replay: replayed{
 			r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing,
-			all(r.Replay.Entries), []engine{},
+			r.Replay.Unseen, all(r.Replay.Entries), []engine{},
 		},
 		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions,
 		Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,

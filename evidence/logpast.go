@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
 )
 
@@ -17,7 +18,11 @@ type logPast struct {
 	r       *replayer
 	chain   *chain
 	kept    *contracts.SessionState
+	policy  *guardian.Policy // that judged
+	parents []contracts.Digest
 	trouble *Error // the pack could not be read
+	unseen  []int  // those of the kept sources that not all of is in the pack
+	read    int    // bytes of what the sources said
 }
 
 var _ past.Past = (*logPast)(nil)
@@ -128,17 +133,6 @@ func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
 	return in.Args, nil
 }
 
-// Facts returns an error: facts are not folded yet.
-func (p *logPast) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
-	return crypto.Value{}, errUntold
-}
-
-// Source returns an error: sources are not folded yet.
-func (p *logPast) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
-
-// Marks returns an error: marks are not folded yet.
-func (p *logPast) Marks() (bool, []string, error) { return false, nil, errUntold }
-
 // Used reports whether a request was consumed. If an earlier ALLOW consumed approvals that cannot
 // be read, the inputs say which requests of its call it consumed. They also say it of a request
 // that an ALLOW of another session consumed, or may have, since a call that was denied may have
@@ -159,19 +153,33 @@ func (p *logPast) Used(approval contracts.Digest, r *contracts.ApprovalRequest) 
 // answered.
 func unlike(kept, told *contracts.SessionState) string {
 	receipt := func(a, b contracts.PriorReceipt) bool {
-		return a.Tool == b.Tool && a.Time == b.Time && a.Same.Equal(b.Same) && equal(a.Entry, b.Entry)
+		return a.Tool == b.Tool && a.Time == b.Time && a.Same.Equal(b.Same) && a.Facts.Equal(b.Facts) &&
+			equal(a.Entry, b.Entry)
+	}
+	source := func(a, b contracts.Source) bool {
+		return a.Source == b.Source && a.Count == b.Count && a.State == b.State && slices.Equal(a.Found, b.Found)
 	}
 	switch {
 	case !slices.Equal(kept.Budgets, told.Budgets):
 		return "budgets"
 	case !slices.Equal(kept.Calls, told.Calls):
 		return "calls"
+	case !slices.EqualFunc(kept.From, told.From, source):
+		return "from"
+	case !equalLists(kept.Labels, told.Labels):
+		return "labels"
 	case !slices.EqualFunc(kept.Receipts, told.Receipts, receipt):
 		return "receipts"
-	case (kept.Used == nil) != (told.Used == nil), kept.Used != nil && !slices.Equal(*kept.Used, *told.Used):
+	case !equal(kept.Tainted, told.Tainted):
+		return "tainted"
+	case !equalLists(kept.Used, told.Used):
 		return "used"
 	}
 	return ""
 }
 
-func equal(a, b *contracts.Digest) bool { return a == b || a != nil && b != nil && *a == *b }
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func equalLists[T comparable](a, b *[]T) bool {
+	return a == b || a != nil && b != nil && slices.Equal(*a, *b)
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/guardian/threat"
 )
 
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the
@@ -64,6 +65,9 @@ func (r *replayer) declared(x *contracts.Receipt, call *pending, kept keptOf) *E
 	if field == "" {
 		field, what = r.extracted(x, s.policy, kept)
 	}
+	if field == "" {
+		field, what = r.scanned(x, s.policy, kept)
+	}
 	if field != "" {
 		return r.differs("predicate."+field, what)
 	}
@@ -113,6 +117,31 @@ func (r *replayer) extracted(x *contracts.Receipt, p *guardian.Policy, kept kept
 		if doc, _ := p.Facts(x.Tool, r.blobs.json.Root()); crypto.Sum(doc) != *x.FactsHash {
 			return "factsHash", "facts that are not those of the output"
 		}
+	}
+	return "", ""
+}
+
+// scanned compares the signals of an output that was released with those that are in it.
+func (r *replayer) scanned(x *contracts.Receipt, p *guardian.Policy, kept keptOf) (field, what string) {
+	unknown := func(id string) bool { _, ok := threat.Lookup(id); return !ok }
+	switch released := x.Outcome == contracts.Executed || x.Outcome == contracts.Failed; {
+	case len(x.Signals) > 0 && !p.ScansOutputs(x.Tool):
+		return "signals", "nothing scans the outputs of the tool"
+	case slices.ContainsFunc(x.Signals, unknown):
+		return "signals", "one that the table does not have"
+	case !released || kept.output == nil:
+		return "", ""
+	}
+	var seen []string
+	switch {
+	case x.OutputForm == "raw":
+		seen = p.RawSignals(x.Tool, kept.output)
+	case !p.ScansOutputs(x.Tool):
+	case r.isJSON(kept.output):
+		seen = p.Signals(x.Tool, r.blobs.json.Root())
+	}
+	if !slices.Equal(x.Signals, seen) {
+		return "signals", "not those in the kept output"
 	}
 	return "", ""
 }

@@ -102,7 +102,7 @@ func (v *fold) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Erro
 		v.bound[k] = v.claimOf(d)
 	}
 	for _, a := range d.Approvals {
-		half := [16]byte(a[:16])
+		half := halfOf(a)
 		if _, ok := v.approved[half]; ok {
 			return v.fault(ErrReference, "predicate.decision.approvals", "one was used before")
 		}

@@ -12,6 +12,33 @@ import (
 // entry holds the blobs that an entry names to BLOB and REPLAY. call is the ALLOW that the entry
 // is, or that it is the receipt of.
 func (r *replayer) entry(st *contracts.Statement, c *chain, call *pending) *Error {
+	f := r.holds(st, c, call)
+	if f == nil {
+		f = r.marked(st, c, call)
+	}
+	return f
+}
+
+// marked folds what the entry at hand makes of its session.
+func (r *replayer) marked(st *contracts.Statement, c *chain, call *pending) *Error {
+	var tainted bool
+	var labels []string
+	if released(st.Receipt) {
+		x, f := r.stack(call.policy)
+		if f != nil {
+			return f
+		}
+		if x.marks != nil {
+			tainted, labels = x.marks.Marks(st.Receipt.Tool, st.Receipt.Signals)
+		}
+	}
+	r.marks.fold(&r.fold.log, st, c, tainted, labels)
+	r.back.mark(st, c)
+	return nil
+}
+
+// holds does what entry does but for what the entry makes of its session.
+func (r *replayer) holds(st *contracts.Statement, c *chain, call *pending) *Error {
 	switch d := st.Judgement(); {
 	case d != nil && d.Verdict == contracts.Deny:
 		return r.judgement(st, d, c, &pending{})
@@ -59,7 +86,7 @@ func (r *replayer) judgement(
 	if d.Verdict == contracts.Allow {
 		call.nonces = r.reread.noncesOf(d, in)
 	}
-	p := &logPast{r: r, chain: c, kept: &in.State}
+	p := &logPast{r: r, chain: c, kept: &in.State, policy: x.policy, parents: st.Parents}
 	field, what := r.compare(d, in, x, p)
 	if field == "" && !r.consumes(call) {
 		field, what = "inputs.envelopes.approvals", "an earlier ALLOW consumed the nonce of one that counted"
@@ -97,10 +124,6 @@ func (r *replayer) compare(
 	case x.why != "":
 		return "predicate.decision.policyHash", x.why
 	case x.policy != nil:
-		field, what = unread(&in.State)
-		if field != "" {
-			return field, what
-		}
 		return r.judged(d, in, x.policy, p)
 	case d.KernelsOwn():
 		field = unlike(&in.State, &contracts.SessionState{})
@@ -125,6 +148,7 @@ func (r *replayer) replayed(d *contracts.DecisionRecord, in *contracts.Inputs, x
 		return nil
 	}
 	r.report.Replayed++
+	r.report.Unseen += uint64(len(p.unseen))
 	return r.back.judge(d, in, p)
 }
 

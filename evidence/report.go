@@ -106,6 +106,7 @@ type Replay struct {
 	KernelsOwn    uint64   // the kernel's own, which no policy makes
 	NotReplayable uint64   // inputs not there, erased or never kept; or another engine's
 	Differing     uint64   // if there is one, the pack is INVALID
+	Unseen        uint64   // sources of values, some of which is not there: what was found is as the inputs say
 	Entries       []uint64 // indexes of the NotReplayable ones, in log order; nil if there are none
 
 	// Engines are those that made verdicts and are not this version's. Nil if there are none.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/helmkernel/helm/contracts"
@@ -82,6 +83,24 @@ func (x *rereader) inputsOf(index uint64, d *contracts.DecisionRecord) (*contrac
 	}
 	if x.blobs.bad == nil {
 		return nil, x.from.unreadable(&d.InputsHash, errChanged)
+	}
+	return nil, nil
+}
+
+// said reads the text of a message or a facts document that an earlier entry names. It returns nil
+// if it was not there, or not as it should be, which was noted with that entry.
+func (x *rereader) said(d contracts.Digest) ([]byte, *Error) {
+	if _, ok := x.blobs.unsaid[halfOf(d)]; ok {
+		return nil, nil
+	}
+	b, i, f := x.blobs.content(d, x.memory())
+	switch {
+	case f == nil && i != noBlob:
+		return bytes.Clone(b), nil
+	case f != nil && f.Check != ErrBlob:
+		return nil, f
+	case x.blobs.bad == nil:
+		return nil, x.from.unreadable(&d, errChanged)
 	}
 	return nil, nil
 }

@@ -53,6 +53,9 @@ const (
 	ofRun     = 112
 	ofValues  = 96 // of a run, for each shape
 	ofNonce   = 128
+	ofMessage = 64
+	ofFacts   = 48
+	ofSource  = 4 // of a byte that a source said
 )
 
 // add folds an entry of that index and hash, and returns how much more is held. decision is the
@@ -78,6 +81,12 @@ func (s *session) add(
 		s.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
 		s.runs++
 		more += ofRun + ofValues*len(s.shapes)
+		if r.FactsHash != nil {
+			more += ofFacts
+		}
+	case st.Message != nil:
+		s.Message(st.Message.TextHash, "")
+		more += ofMessage
 	}
 	return more
 }

@@ -108,5 +108,7 @@ func (x *sessionCache) follow(st *contracts.Statement, c *chain, hash contracts.
 		c.held = nil
 	case call != nil:
 		x.weigh(c, c.held.add(st, c.index, hash, call.index, call.nonces))
+	case st.Message != nil:
+		x.weigh(c, c.held.add(st, c.index, hash, 0, nil))
 	}
 }

@@ -21,6 +21,7 @@ type stack struct {
 	hash   contracts.Digest
 	engine contracts.Engine
 	policy *guardian.Policy // nil if it does not compile, or is another engine's
+	marks  marker           // nil if its documents cannot be read
 	why    string           // it does not compile
 	base   *base            // nil if it shares nothing
 	bytes  int              // of the documents that it does not share
@@ -92,7 +93,7 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 	}
 	x.engine = st.Policy.Engine
 	if now := guardian.Engine(); x.engine.Rules != now.Rules || x.engine.Threat > now.Threat {
-		return x, nil
+		return x, r.read(&x, st.Policy.Documents)
 	}
 	var below, above []contracts.PolicyDocument
 	for i, d := range st.Policy.Documents {
@@ -127,7 +128,23 @@ func (r *replayer) compile(policy contracts.Digest) (stack, *Error) {
 		}
 	}
 	x.load(p, err)
+	if x.policy == nil {
+		return x, r.read(&x, below)
+	}
 	return x, nil
+}
+
+// read reads what documents say of marks, which are not compiled.
+func (r *replayer) read(x *stack, documents []contracts.PolicyDocument) *Error {
+	var texts [][]byte
+	docs, _, _, f := r.documents(documents)
+	for _, d := range docs {
+		texts = append(texts, d.Canonical)
+	}
+	if m, err := guardian.ReadMarks(texts...); err == nil {
+		x.marks = m
+	}
+	return f
 }
 
 // whole compiles documents and overlays together, as they may have been in the log: then it can be
@@ -195,6 +212,6 @@ func (x *stack) load(p *guardian.Policy, err error) {
 	case p.Hash() != x.hash:
 		x.why = "the documents are another policy than the entry says"
 	default:
-		x.policy = p
+		x.policy, x.marks = p, p
 	}
 }

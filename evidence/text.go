@@ -88,6 +88,9 @@ func (r Report) proved(t *text) {
 	t.row("kernel's own", number(r.Replay.KernelsOwn))
 	t.row("not replayable", number(r.Replay.NotReplayable)+indexes(r.Replay.Entries))
 	t.row("differing", number(r.Replay.Differing))
+	if r.Replay.Unseen > 0 {
+		t.row("unseen sources", number(r.Replay.Unseen))
+	}
 	for _, e := range r.Replay.Engines {
 		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
 	}
@@ -136,6 +139,10 @@ func (r Report) unproved(t *text) {
 	if r.Replay.NotReplayable > 0 {
 		t.item("That the verdicts which are not replayable follow from their inputs. These are not there,",
 			"or are for another version of the engine; the verdicts are signed, and were not made again.")
+	}
+	if r.Replay.Unseen > 0 {
+		t.item("That the unseen sources had the values that were found in them. Texts or facts are not there,",
+			"and what was found is as the inputs say, which are signed.")
 	}
 	if len(r.Erased) > 0 {
 		t.item("What the inputs, outputs, texts and modules were that are not there. They were erased, or never " +

@@ -15,26 +15,24 @@ import (
 	"github.com/helmkernel/helm/evidence/erasure"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/proofgraph"
-	"github.com/helmkernel/helm/receipts"
 )
 
 // TestEraseMessages: texts of the user are erased with their session, or one by one, and with no
 // caller; facts with their call. What another entry names too is kept.
 func TestEraseMessages(t *testing.T) {
 	t.Parallel()
-	const facts = `{"/who":["bob"]}`
+	const facts, output = `{"/class":["bob"],"count:/bags":[0]}`, `{"bags":[],"class":"bob"}`
 	made := func(t *testing.T) (m *forge.Maker, said []contracts.Digest) {
 		m = forge.NewMaker(t)
-		m.Use(forge.FilesPolicy(1))
+		m.Use(forge.KnowsFloor, forge.KnowsBundle)
 		said = append(said, m.Say("s", "of s"), m.Say("t", "of t"))
-		m.Allowed(forge.Ask{Session: "t", Tool: "fs.list", Args: `{"depth":7}`, Who: forge.Reader}).
-			End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(`["x"]`), Form: "jcs", Facts: []byte(facts)}, true)
+		m.Allowed(forge.Ask{Session: "t", Tool: "order", Args: `{"id":"7"}`, Who: forge.Reader}).Ran(output)
 		said = append(said, m.Say("t", "of both"), m.Say("s", "of both"))
 		m.Checkpoint()
 		return m, said
 	}
 	const genesisAndPolicy = 2
-	all := []string{"of s", "of t", "of both", facts, `["x"]`}
+	all := []string{"of s", "of t", "of both", facts, output}
 	for _, x := range []struct {
 		name  string
 		which func(said []contracts.Digest) erasure.Selection
@@ -46,7 +44,7 @@ func TestEraseMessages(t *testing.T) {
 			[]string{"of s"}, 0, 1},
 		{"a session with a call", func([]contracts.Digest) erasure.Selection {
 			return erasure.Selection{Sessions: []string{"t"}}
-		}, []string{"of t", facts, `["x"]`}, 1, 1},
+		}, []string{"of t", facts, output}, 1, 1},
 		{"both", func([]contracts.Digest) erasure.Selection { return erasure.Selection{Sessions: []string{"t", "s"}} },
 			all, 1, 0},
 		{"one message", func(said []contracts.Digest) erasure.Selection {
@@ -60,7 +58,7 @@ func TestEraseMessages(t *testing.T) {
 		}, []string{"of both"}, 0, 0},
 		{"a caller", func([]contracts.Digest) erasure.Selection {
 			return erasure.Selection{Callers: []contracts.Caller{{ID: forge.Reader.ID}}}
-		}, []string{facts, `["x"]`}, 1, 0},
+		}, []string{facts, output}, 1, 0},
 		{"nobody", func([]contracts.Digest) erasure.Selection {
 			return erasure.Selection{Callers: []contracts.Caller{{}}}
 		}, nil, 0, 0},

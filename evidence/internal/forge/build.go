@@ -77,6 +77,9 @@ func (m *Model) Build() []byte {
 
 // link makes right what an entry says of others, and the hashes of its own.
 func (m *Model) link(n *Node, i int, count map[string]int, lamport map[*Node]int) {
+	if m.relate != nil {
+		m.relate(n)
+	}
 	p, session := n.P(), n.Text("session")
 	p["key"] = keyHex(m, n.by)
 	p["seq"] = count[session]

@@ -189,6 +189,9 @@ type Liar struct {
 	FakeCalls   func(tool string, n uint64) uint64
 	FakeReceipt func(r contracts.PriorReceipt) (contracts.PriorReceipt, error)
 	FakeUsed    func(bool) bool
+	FakeSource  func(past.Source, past.Supply) (past.Supply, error)
+	FakeFacts   func(crypto.Value) (crypto.Value, error)
+	FakeMarks   func(tainted bool, labels []string) (bool, []string)
 }
 
 func (l Liar) Calls(tool string) uint64 {
@@ -213,6 +216,31 @@ func (l Liar) Used(e contracts.Digest, r *contracts.ApprovalRequest) bool {
 		return u
 	}
 	return l.FakeUsed(u)
+}
+
+func (l Liar) Source(q past.Source) (past.Supply, error) {
+	s, err := l.Past.Source(q)
+	if l.FakeSource == nil || err != nil {
+		return s, err
+	}
+	return l.FakeSource(q, s)
+}
+
+func (l Liar) Facts(r *contracts.PriorReceipt) (crypto.Value, error) {
+	v, err := l.Past.Facts(r)
+	if l.FakeFacts == nil || err != nil {
+		return v, err
+	}
+	return l.FakeFacts(v)
+}
+
+func (l Liar) Marks() (bool, []string, error) {
+	tainted, labels, err := l.Past.Marks()
+	if l.FakeMarks == nil || err != nil {
+		return tainted, labels, err
+	}
+	tainted, labels = l.FakeMarks(tainted, labels)
+	return tainted, labels, nil
 }
 
 // LookedAt lies of receipts with values alone.

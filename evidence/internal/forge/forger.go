@@ -26,6 +26,7 @@ type Model struct {
 	origin string            // if it is not Origin
 
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
+	relate   func(n *Node)                          // changes an entry when those before it have their hashes
 	root     func() [32]byte                        // in place of the root
 	note     func(text string) []byte               // in place of the signed note
 	Manifest func(p Object)                         // changes the manifest's predicate

@@ -119,8 +119,15 @@ func (m *Maker) Policy() *guardian.Policy { return m.policy }
 // Judge has another policy judge, which has its entry.
 func (m *Maker) Judge(p *guardian.Policy) { m.policy = p }
 
-// put signs an entry.
+// put signs an entry that brings nothing but what its parents do.
 func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.Statement, blobs ...[]byte) contracts.Digest {
+	m.Helper()
+	return m.bring(session, parents, st, false, nil, blobs...)
+}
+
+// bring signs an entry that brings taint and labels to its session.
+func (m *Maker) bring(session string, parents []contracts.Digest, st *contracts.Statement, tainted bool,
+	labels []string, blobs ...[]byte) contracts.Digest {
 	m.Helper()
 	m.Now++
 	c := m.Proofs.Chain(session)
@@ -128,6 +135,7 @@ func (m *Maker) put(session string, parents []contracts.Digest, st *contracts.St
 	require.NoError(m, err)
 	require.NoError(m, s.Sign(st, blobs...))
 	require.NoError(m, s.Wait())
+	m.mark(session, s.Index(), s.Hash(), parents, tainted, labels)
 	return s.Hash()
 }
 
@@ -199,7 +207,7 @@ func (m *Maker) Call(a Ask) *Called {
 		if m.Memory.trust != nil {
 			state = m.Memory.trust
 		}
-		d, in.State, why = m.policy.Decide(&in, state, m.Past(a.Session))
+		d, in.State, why = m.policy.Decide(&in, state, m.Past(a.Session, a.Parents...))
 	}
 	require.NoError(m, m.ledger.Charge(d.Charges))
 	s, err := m.Proofs.Place(c, in.Time, a.Parents, nil)
@@ -218,6 +226,7 @@ func (m *Maker) Call(a Ask) *Called {
 	}
 	require.NoError(m, s.Wait())
 	m.allow(&d, &in, s.Index(), a.Drop)
+	m.mark(a.Session, s.Index(), s.Hash(), a.Parents, false, nil)
 	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why, m.policy}
 }
 
@@ -246,6 +255,9 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 		require.NoError(c.m, output.Parse(r.Output, crypto.Limits{Bytes: len(r.Output), Depth: 128}))
 		r.Facts, _ = c.policy.Facts(c.decision.Tool, output.Root())
 	}
+	if r.Signals == nil && c.policy.ScansOutputs(c.decision.Tool) && r.Reason != contracts.ReasonContractDrift {
+		r.Signals = c.signals(r)
+	}
 	if len(c.decision.Charges) > 0 {
 		r.Refunds = c.m.policy.Refunds(c.decision.Tool, r.Reason)
 	}
@@ -259,9 +271,30 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	if r.Facts != nil {
 		blobs = append(blobs, r.Facts)
 	}
-	h := c.m.put(c.session, []contracts.Digest{c.Entry}, &contracts.Statement{Receipt: receipt}, blobs...)
-	c.m.execute(c, receipt, h)
+	tainted, labels := c.brings(receipt)
+	h := c.m.bring(c.session, []contracts.Digest{c.Entry}, &contracts.Statement{Receipt: receipt}, tainted, labels,
+		blobs...)
+	c.m.execute(c, receipt, h, r.Facts)
 	return h
+}
+
+// signals returns those in an output.
+func (c *Called) signals(r receipts.Result) []string {
+	if r.Form != "jcs" {
+		return c.policy.RawSignals(c.decision.Tool, r.Output)
+	}
+	var output crypto.Tree
+	require.NoError(c.m, output.Parse(r.Output, crypto.Limits{Bytes: len(r.Output), Depth: 128}))
+	return c.policy.Signals(c.decision.Tool, output.Root())
+}
+
+// brings returns what a receipt brings to its session.
+func (c *Called) brings(r *contracts.Receipt) (tainted bool, labels []string) {
+	switch r.Outcome {
+	case contracts.Executed, contracts.Failed, contracts.Indeterminate:
+		return c.policy.Marks(r.Tool, r.Signals)
+	}
+	return false, nil
 }
 
 // Ran ends the call with an output, which is kept.
@@ -279,8 +312,9 @@ func (c *Called) Failed(reason contracts.ReasonCode) contracts.Digest {
 // Say enters a text of the user, which is kept.
 func (m *Maker) Say(session, text string) contracts.Digest {
 	m.Helper()
-	return m.put(session, nil, &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum([]byte(text))}},
-		[]byte(text))
+	digest := crypto.Sum([]byte(text))
+	m.session(session).Message(digest, text)
+	return m.put(session, nil, &contracts.Statement{Message: &contracts.Message{TextHash: digest}}, []byte(text))
 }
 
 // Close closes a session.

@@ -20,6 +20,8 @@ type memory struct {
 	Runs     []ran
 	Lie      func(past.Past) past.Past
 	trust    *registry.State // a lie too, if it is not the present one
+	marks    past.Marks
+	indexes  map[contracts.Digest]uint64
 }
 
 // A ran is a run of a session.
@@ -31,17 +33,25 @@ type ran struct {
 type remembered struct {
 	m *Maker
 	*past.Session
+	parents []contracts.Digest
 }
 
-// Past is what the guardian is told for a call of a session. A liar tells something else.
-func (m *Maker) Past(session string) past.Past {
+// session is what the memory has of a session.
+func (m *Maker) session(name string) *past.Session {
 	if m.Memory.sessions == nil {
 		m.Memory.sessions, m.Memory.Args, m.Memory.Erased = map[string]*past.Session{}, map[uint64][]byte{}, map[uint64]bool{}
+		m.Memory.indexes = map[contracts.Digest]uint64{}
 	}
-	if m.Memory.sessions[session] == nil {
-		m.Memory.sessions[session] = new(past.Session)
+	if m.Memory.sessions[name] == nil {
+		m.Memory.sessions[name] = new(past.Session)
 	}
-	p := past.Past(remembered{m, m.Memory.sessions[session]})
+	return m.Memory.sessions[name]
+}
+
+// Past is what the guardian is told for a call of a session with these parents. A liar tells
+// something else.
+func (m *Maker) Past(session string, parents ...contracts.Digest) past.Past {
+	p := past.Past(remembered{m, m.session(session), parents})
 	if m.Memory.Lie != nil {
 		p = m.Memory.Lie(p)
 	}
@@ -62,15 +72,39 @@ func (r remembered) Receipt(tool string, same crypto.Value) (contracts.PriorRece
 	})
 }
 
-var errUntold = errors.New("not kept yet")
+// blob reads from the store what a session does not hold.
+func (r remembered) blob(d contracts.Digest) ([]byte, error) { return r.m.Store.Blob(r.m.Context(), d) }
 
-func (r remembered) Facts(*contracts.PriorReceipt) (crypto.Value, error) {
-	return crypto.Value{}, errUntold
+func (r remembered) Facts(x *contracts.PriorReceipt) (crypto.Value, error) {
+	return r.Session.Facts(x, r.blob)
 }
 
-func (r remembered) Source(past.Source) (past.Supply, error) { return past.Supply{}, errUntold }
+func (r remembered) Source(q past.Source) (past.Supply, error) { return r.Session.Source(q, r.blob) }
 
-func (r remembered) Marks() (bool, []string, error) { return false, nil, errUntold }
+func (r remembered) Marks() (tainted bool, labels []string, err error) {
+	tainted, labels = r.m.Memory.marks.Read(r.Session.Marks(&r.m.Memory.marks, r.m.at(r.parents)))
+	return tainted, labels, nil
+}
+
+// at returns the indexes of entries that may bring marks.
+func (m *Maker) at(hashes []contracts.Digest) (list []uint64) {
+	for _, h := range hashes {
+		if at, ok := m.Memory.indexes[h]; ok {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// mark takes in what an entry makes of its session, and brings itself.
+func (m *Maker) mark(session string, at uint64, hash contracts.Digest, parents []contracts.Digest, tainted bool,
+	labels []string) {
+	if session == contracts.SessionKernel || session == contracts.SessionRefused {
+		return
+	}
+	m.session(session).Mark(&m.Memory.marks, at, m.at(parents), tainted, labels)
+	m.Memory.indexes[hash] = at
+}
 
 func (r remembered) Used(_ contracts.Digest, q *contracts.ApprovalRequest) bool {
 	return r.Session.Used(q)
@@ -88,13 +122,12 @@ func (m *Maker) allow(d *contracts.DecisionRecord, in *contracts.Inputs, index u
 			nonces = append(nonces, m.answer(e).Request.Nonce)
 		}
 	}
-	m.Past(in.Session)
-	m.Memory.sessions[in.Session].Allow(d, in.Time, nonces)
+	m.session(in.Session).Allow(d, in.Time, nonces)
 	m.Memory.Args[index], m.Memory.Erased[index] = in.Args.Append(nil), erased
 }
 
-// execute takes in what an ALLOW came to.
-func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest) {
+// execute takes in what an ALLOW came to, and its facts.
+func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest, facts []byte) {
 	m.Helper()
 	if r.Outcome != contracts.Executed {
 		return
@@ -103,7 +136,7 @@ func (m *Maker) execute(c *Called, r *contracts.Receipt, entry contracts.Digest)
 	require.NoError(m, err)
 	run := past.Run{Tool: r.Tool, Decision: c.index, Receipt: size - 1, Entry: entry,
 		Time: m.Proofs.Chain(c.session).Time()}
-	m.Memory.sessions[c.session].Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
+	m.Memory.sessions[c.session].Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash, Document: facts})
 	m.Memory.Runs = append(m.Memory.Runs, ran{c.session, run})
 }
 

@@ -19,7 +19,7 @@ type Finding struct {
 	Allows, Denies                    uint64
 	Open, Erased                      []string
 	MerkleRoot, ProofGraphHash, Trust string
-	Replay                            struct{ Compared, Refusals, NotReplayable, Differing uint64 }
+	Replay                            struct{ Compared, Refusals, NotReplayable, Differing, Unseen uint64 }
 }
 
 // FindingOf returns r, an evidence.Report without a fault, as a Finding.
@@ -29,7 +29,7 @@ func FindingOf(t testing.TB, r json.Marshaler) Finding {
 		Finding
 		Denials uint64
 		Open    []struct{ ID string }
-		Replay  struct{ Replayed, KernelsOwn, NotReplayable, Differing uint64 }
+		Replay  struct{ Replayed, KernelsOwn, NotReplayable, Differing, Unseen uint64 }
 	}
 	b, err := r.MarshalJSON()
 	if err == nil {
@@ -40,6 +40,7 @@ func FindingOf(t testing.TB, r json.Marshaler) Finding {
 	f.Finding.Denies, f.Finding.Open = f.Denials, []string{}
 	f.Finding.Replay.Compared, f.Finding.Replay.Refusals = x.Replayed, x.KernelsOwn
 	f.Finding.Replay.NotReplayable, f.Finding.Replay.Differing = x.NotReplayable, x.Differing
+	f.Finding.Replay.Unseen = x.Unseen
 	for _, x := range f.Open {
 		f.Finding.Open = append(f.Finding.Open, x.ID)
 	}

@@ -312,3 +312,41 @@ func TestOracleGen(t *testing.T) {
 	assert.True(t, refused >= 470 && later <= 40 && passed <= 75, "%d were refused, %d by name, and %d not",
 		refused, later, passed)
 }
+
+// TestOracleKnows has the second implementation verify KnowsLog, whole and with what was said
+// erased, and spoil whatever it can of what a session knows.
+func TestOracleKnows(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	o := newOracle(t, "a log of messages, facts and marks, and its mutations (TestKnows has its own)")
+	made, pack, options := knowsPack(t)
+	o.agrees(pack, made.Trust)
+	m := TakeApart(t, pack)
+	for _, n := range m.Nodes {
+		for _, k := range []string{"factsHash", "textHash"} {
+			delete(m.Blobs, n.Text(k))
+		}
+	}
+	o.agrees(m.Build(), made.Trust)
+	names := regexp.MustCompile("^message-|^facts-|^inputs-(source|found|taint|label|receipt)|^parent-that|signals")
+	// these need facts by other pointers than the log has
+	others := regexp.MustCompile("^facts-value-added|^inputs-receipt-facts-count-by-pointer")
+	refused, at, step := 0, 0, Sample(8)
+	about := func(name string) bool {
+		at++
+		return at%step == 0 && names.MatchString(name) && !others.MatchString(name)
+	}
+	var nothing []string
+	for x := range o.spoil(pack, about, SeedK1, SeedL) {
+		if x.pack == nil {
+			nothing = append(nothing, x.name)
+			continue
+		}
+		_, err := verifyBytes(t, x.pack, options)
+		var e *evidence.Error
+		assert.True(t, errors.As(err, &e) && e.Check.Error() == x.check, "%s: %v, want %s", x.name, err, x.check)
+		refused++
+	}
+	t.Logf("%d refused, nothing to change for %v", refused, nothing)
+	assert.GreaterOrEqual(t, refused, 80/step-step+1, "mutations were refused")
+}

@@ -122,9 +122,9 @@ func reread(t *testing.T, r evidence.Report) {
 			Entry                     int64
 		}
 		Replay struct {
-			Replayed, KernelsOwn, NotReplayable, Differing uint64
-			Entries                                        []uint64
-			Engines                                        []contracts.Engine
+			Replayed, KernelsOwn, NotReplayable, Differing, Unseen uint64
+			Entries                                                []uint64
+			Engines                                                []contracts.Engine
 		}
 		Open []struct {
 			Entry uint64
