@@ -170,10 +170,14 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	defer s.mu.Unlock()
 	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt), b, blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
-		for _, pointers := range c.k.current().Compared(receipt.Tool) {
+		policy := c.k.current()
+		for _, pointers := range policy.Compared(receipt.Tool) {
 			s.past.Watch(receipt.Tool, pointers)
 		}
 		if s.chain.Session() != contracts.DefaultSession { // nothing asks the session "main" for receipts
+			if asked := policy.Asked(receipt.Tool); asked != nil {
+				s.past.WatchFacts(receipt.Tool, asked)
+			}
 			s.past.Execute(past.Run{
 				Tool:     receipt.Tool,
 				Decision: p.slot.Index(),

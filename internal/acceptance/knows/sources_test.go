@@ -350,6 +350,24 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	assert.Equal(t, allowed, w.pays("s", "ACC-0002"), "there again")
 }
 
+// Facts that a policy asks for are known as they come. If their documents are erased before anybody
+// asked, a running kernel still knows them, however many they are.
+func TestSourceErasedBeforeTheFirstQuestion(t *testing.T) {
+	t.Parallel()
+	w := newBank(t)
+	for i := range 5 {
+		var list []string
+		for n := range 900 {
+			list = append(list, fmt.Sprintf(`{"to":"ACC-%d-%d-%s"}`, i, n, strings.Repeat("x", 100)))
+		}
+		w.list("s", "["+strings.Join(list, ",")+"]")
+	}
+	w.Store.Store = kerneltest.ReadBlob(w.Store.Store, nil, errors.New("erased"))
+	assert.Equal(t, allowed, w.pays("s", "ACC-0-899-"+strings.Repeat("x", 100)))
+	assert.Equal(t, allowed, w.pays("s", "ACC-4-0-"+strings.Repeat("x", 100)))
+	assert.Equal(t, unfound, w.pays("s", "ACC-5-0-"+strings.Repeat("x", 100)))
+}
+
 // The latest look at an order decides: an earlier one that was better does not win, and one whose
 // facts are null, or not to be read, is an error.
 func TestReceiptWithFacts(t *testing.T) {
