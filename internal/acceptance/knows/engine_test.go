@@ -30,6 +30,7 @@ func TestLogOfAnEarlierEngineGoesOn(t *testing.T) {
 		assert.Equal(t, "Tpw", w.marks("s"))
 		assert.Equal(t, "Tpw", w.marks("t", r))
 	}
+	w.MustVerify()
 	var engines []contracts.Engine
 	for _, st := range w.Statements() {
 		if st.Policy != nil {

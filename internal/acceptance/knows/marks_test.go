@@ -137,6 +137,7 @@ func TestMarksByOutcome(t *testing.T) {
 			assert.Equal(t, c.marks, w.marks("u"), "after a restart, caused")
 			assert.Equal(t, c.marks, w.marks("v", r), "caused after a restart")
 			assert.Empty(t, w.marks("t"), "of another session, after a restart")
+			w.MustVerify()
 		})
 	}
 }
@@ -185,6 +186,7 @@ func TestMarksAlongAfter(t *testing.T) {
 		last := w.mustDo("c1", "notes")
 		reopen()
 		assert.Equal(t, "Tw", w.marks("d", last), "of the third, by an entry that brings nothing itself")
+		w.MustVerify()
 	}
 }
 
@@ -249,6 +251,7 @@ only: [tell, post, save]
 	w.Reopen()
 	assert.Equal(t, "Tpw", w.marks("s"), "after a restart under the policy that trusts")
 	assert.Empty(t, w.marks("v"), "after a restart under the policy that trusts")
+	w.MustVerify()
 }
 
 // A process that ends between permission and receipt: the outcome is unknown, and the session has
@@ -269,6 +272,7 @@ func TestMarksOfAnUnknownOutcome(t *testing.T) {
 		assert.Equal(t, "Tw", w.marks("s"), how)
 		w.Reopen()
 		assert.Equal(t, "Tw", w.marks("s"), how)
+		w.MustVerify()
 	}
 }
 
@@ -286,6 +290,7 @@ func TestMarksOfMain(t *testing.T) {
 	w.Reopen()
 	assert.Equal(t, "Tw", w.marks("t", r))
 	assert.Equal(t, "Tw", w.marks("u", denied))
+	w.MustVerify()
 }
 
 // The documents of an earlier policy say what its tools brought. If the store has lost one, New
@@ -340,6 +345,7 @@ func TestMarksRace(t *testing.T) {
 	w.Reopen()
 	assert.Equal(t, "Tpw", w.marks("s2"))
 	assert.Empty(t, w.marks("clean"))
+	w.MustVerify()
 }
 
 // Labels stand in inputs in the order of their canonical form, which is not that of their bytes: in
@@ -359,4 +365,5 @@ func TestLabelsInCanonicalOrder(t *testing.T) {
 	in, err := contracts.ParseInputs(b)
 	require.NoError(t, err, "%s", b)
 	assert.Equal(t, &[]string{"we", `we"`, `we\`, "web 2", "web!", "web", "web#"}, in.State.Labels)
+	w.MustVerify()
 }

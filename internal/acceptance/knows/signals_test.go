@@ -117,6 +117,7 @@ func TestSignalsOfOutputs(t *testing.T) {
 				assert.Equal(t, c.labels, w.labels("t", r))
 				w.Reopen()
 			}
+			w.MustVerify()
 		})
 	}
 }
@@ -136,4 +137,5 @@ func TestSignalsOfARecalledOutput(t *testing.T) {
 		assert.Equal(t, "suspect ", w.labels("t", again))
 		w.Reopen()
 	}
+	w.MustVerify()
 }

@@ -91,10 +91,12 @@ func (w bank) say(session, text string) {
 	require.NoError(w.T, w.Kernel.UserMessage(context.Background(), session, text))
 }
 
-// mustReplay judges every call of the log again, from its inputs alone: the records must be those
-// that were signed. others are policies of the log that are not those of the options.
+// mustReplay verifies a pack of the log, and judges every call again from its inputs alone: the
+// records must be those that were signed. others are policies of the log that are not those of the
+// options.
 func (w bank) mustReplay(others ...*guardian.Policy) {
 	w.T.Helper()
+	w.MustVerify()
 	policies := map[contracts.Digest]*guardian.Policy{}
 	for _, p := range append(others, w.Options.Policy, w.Kernel.Policy()) {
 		policies[p.Hash()] = p
@@ -348,6 +350,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	w.Store.Store = store
 	assert.Equal(t, allowed, w.pays("s", "ACC-0001"), "there again")
 	assert.Equal(t, allowed, w.pays("s", "ACC-0002"), "there again")
+	w.mustReplay()
 }
 
 // Facts that a policy asks for are known as they come. If their documents are erased before anybody
