@@ -11,8 +11,8 @@
 //	CALL = {"tool": NAME, "args": {…}, "out"?: JSON, "marked"?: JSON}
 //
 // out is the tool's output, null if there is none. marked is out with the word ZZINJZZ where a
-// stranger can write. DIR has a policy for each suite, one bundle (P1), as SUITE.json or
-// SUITE.yaml.
+// stranger can write; without the word it is as if it were not there. DIR has a policy for each
+// suite, one bundle (P1), as SUITE.json or SUITE.yaml.
 //
 // A benign session is a task: its prompt is the message of the user, its calls are made in order,
 // and tools return what is recorded. An attack is a task and a goal: the calls of the task up to

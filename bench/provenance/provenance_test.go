@@ -86,6 +86,44 @@ func TestWithheld(t *testing.T) {
 		": /s/user/t/calls/1\n")
 }
 
+// TestApproved: what is asked for is approved, by everyone who must, and the session goes on from
+// there.
+func TestApproved(t *testing.T) {
+	t.Parallel()
+	file, dir := corpus(t, `{"s":{"user":{"t":{"prompt":"p","calls":[
+		{"tool":"next","args":{}},{"tool":"do","args":{}},{"tool":"next","args":{}}]}}}}`,
+		`{"helm":"policy/v1","layer":"P1","bundle":{"name":"b","version":1},"tools":{
+			"do":{"effect":"write","input":{"type":"object"}},"next":{"effect":"write","input":{"type":"object"}}},
+			"rules":[{"id":"do","allow":"do"},{"id":"next","allow":"next","when":{"receipt":"do"}}],
+			"requires":[{"id":"two","tools":"do","all":[{"approval":{"roles":["a","b"],"quorum":2}}]},
+				{"id":"three","tools":"do","all":[{"approval":{"roles":["c"],"quorum":3}}]}]}`)
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out, file, dir, false, false))
+	assert.Contains(t, out.String(), "| s | as written | 3 | 1 | 1 | 1 | 0 | 0 | 0 | 0 |\n")
+}
+
+// TestExposed: an attack begins after the last output that a stranger can write in, of the tasks
+// that have one.
+func TestExposed(t *testing.T) {
+	t.Parallel()
+	const call = `{"tool":"do","args":{},"out":"a","marked":MARKED}`
+	text := `{"s":{"user":{"t":{"prompt":"p","calls":[` + call + `]}},` +
+		`"goals":{"g":{"goal":"x","calls":[` + call + `]}}}}`
+	for marked, attacks := range map[string]string{`"ZZINJZZ"`: "1 | 1 | 0 | 0", `["zz ZZINJZZ"]`: "1 | 1 | 0 | 0",
+		`"a"`: "0 | 0 | 0 | 0", "null": "0 | 0 | 0 | 0"} {
+		file, dir := corpus(t, strings.ReplaceAll(text, "MARKED", marked), bundle)
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), &out, file, dir, false, false))
+		assert.Contains(t, out.String(), "| s | as written | 1 | 1 | 0 | 0 | "+attacks+" |\n", marked)
+	}
+	marked, plain := strings.Replace(call, "MARKED", `"ZZINJZZ"`, 1), strings.Replace(call, "MARKED", "null", 1)
+	calls := strings.Join([]string{plain, marked, plain, marked, plain}, ",")
+	file, _ := corpus(t, `{"s":{"user":{"t":{"prompt":"p","calls":[`+calls+`]}}}}`, bundle)
+	suites, err := read(file)
+	require.NoError(t, err)
+	assert.Equal(t, 4, suites[0].tasks[0].exposed())
+}
+
 // TestInput: an error of input says what is wrong, and where.
 func TestInput(t *testing.T) {
 	t.Parallel()
@@ -103,7 +141,6 @@ func TestInput(t *testing.T) {
 		{`"do","args":{}`, `"dO","args":{}`, `c: /s/goals/g/calls/0: the policy declares no tool "dO"`},
 		{`{"x":"1"}`, `{"x":1,"X":2}`, `c: /s/user/t/calls/0/args: is no object that a call may have as arguments`},
 		{`{"x":"1"}`, `[]`, `c: /s/user/t/calls/0/args: is no object that a call may have as arguments`},
-		{`"ZZINJZZ"`, `"a"`, `c: /s/user/t/calls/0/marked: has no ZZINJZZ`},
 		{`"goals"`, `"goal/s"`, `c: /s/goal~1s: is none of user, goals`},
 		{`"goals":{`, `"goals":[{`, `c:1:`},
 		{`{"x":"1"}`, "\n{\"x\":1.}", `c:2:8: `},
