@@ -85,14 +85,10 @@ func (s *signer) Sign(msg []byte) ([]byte, error) {
 	if _, ok := s.key.(crypto.PrivateKey); ok {
 		return crypto.Sign(s.key, msg)
 	}
-	if s.overdue != nil {
-		select {
-		case <-s.overdue.answered:
-			s.overdue = nil
-		default:
-			return nil, errOverdue
-		}
+	if s.overdue != nil && !s.overdue.await(s.stop) {
+		return nil, errOverdue
 	}
+	s.overdue = nil
 	sig := ask(s.key, msg)
 	if !sig.await(s.stop) {
 		s.overdue = sig

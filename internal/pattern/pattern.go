@@ -120,25 +120,29 @@ func (s *scanner) open() {
 
 // repeat reads {n}, {n,} or {n,m}. A { that begins none of these is a character.
 func (s *scanner) repeat() {
-	inside, after, ok := strings.Cut(s.rest[1:], "}")
+	inside, after, closed := strings.Cut(s.rest[1:], "}")
 	low, high, two := strings.Cut(inside, ",")
-	n, err := strconv.Atoi(low)
-	if !ok || err != nil || low[0] == '+' || low[0] == '-' {
+	n, ok := number(low)
+	if two && high != "" && ok {
+		n, ok = number(high)
+	}
+	if !ok || !closed {
 		s.character()
 		s.took(1)
 		return
 	}
-	if two && high != "" {
-		m, err := strconv.Atoi(high)
-		if err != nil || high[0] == '+' || high[0] == '-' {
-			s.character()
-			s.took(1)
-			return
-		}
-		n = m
-	}
 	s.rest = after
 	s.top().last *= max(n, 1)
+}
+
+// number reads the number of a repetition, which has no leading zero.
+func number(digits string) (n int, ok bool) {
+	notDigit := func(c rune) bool { return c < '0' || c > '9' }
+	if strings.ContainsFunc(digits, notDigit) || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
 }
 
 // class reads a class in brackets.
@@ -150,7 +154,7 @@ func (s *scanner) class() {
 			s.rest = s.rest[1:]
 			return
 		case strings.HasPrefix(s.rest, "[:"):
-			if _, after, ok := strings.Cut(s.rest, ":]"); ok {
+			if _, after, ok := strings.Cut(s.rest[2:], ":]"); ok {
 				s.rest = after
 				continue
 			}

@@ -20,7 +20,7 @@ func TestSteps(t *testing.T) {
 	for _, c := range table.Read[struct {
 		Pattern string
 		Steps   int
-	}](t, "steps", 39) {
+	}](t, "steps", 41) {
 		_, err := regexp.Compile(c.Pattern)
 		require.NoError(t, err, c.Pattern)
 		n, err := pattern.Steps(c.Pattern)

@@ -63,9 +63,9 @@ func (l *load) one(r *rand.Rand) bool {
 	session, which := l.session(r)
 	var in helm.Intent
 	switch x := r.IntN(100); {
-	case x < 28:
+	case x < 20:
 		in = pay(session, r.IntN(300))
-	case x < 32:
+	case x < 28:
 		return l.callWithSecret(ctx, session, r.Uint64()).Reason != "KERNEL_SEALED"
 	case x < 35:
 		l.eraseSecret(r.IntN(1 << 16))
