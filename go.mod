@@ -9,6 +9,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.yaml.in/yaml/v4 v4.0.0
 	golang.org/x/mod v0.40.0
+	golang.org/x/sys v0.47.0
 )
 
 require (

@@ -2,6 +2,7 @@ package past
 
 import (
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
@@ -33,10 +34,37 @@ type book struct {
 
 // A fund is the key of what one subject has spent of an account. It has the same size whatever the
 // names are: a subject of more than 27 bytes is held as its digest. The last byte is the length of
-// the text, or 0xff for a digest.
+// the text, with callerText for one that shorten made, or 0xff for a digest.
 type fund struct {
 	account uint32
 	of      [28]byte
+}
+
+const (
+	callerText = 0x80
+	beforeID   = `{"id":"`
+	tenant     = `","tenant":"`
+	afterAll   = `"}`
+)
+
+// shorten appends a shorter form of a caller to dst, and reports whether there is one: the id and,
+// after a zero byte, the tenant, both as they are in the canonical object. No other subject has
+// that form, since none has a zero byte.
+func shorten(dst []byte, of string) ([]byte, bool) {
+	text, ok := strings.CutPrefix(of, beforeID)
+	if !ok {
+		return dst, false
+	}
+	text, ok = strings.CutSuffix(text, afterAll)
+	if !ok || strings.IndexByte(text, 0) >= 0 {
+		return dst, false
+	}
+	id, of, ok := strings.Cut(text, tenant)
+	dst = append(dst, id...)
+	if ok {
+		dst = append(append(dst, 0), of...)
+	}
+	return dst, true
 }
 
 // fundOf returns the fund of a charge. Its account is 0 if the window was never charged.
@@ -50,12 +78,17 @@ func (l *Ledger) fundOf(c *contracts.Charge) (f fund) {
 	const last = len(f.of) - 1
 	if n := copy(f.of[:last], c.Of); n == len(c.Of) {
 		f.of[last] = byte(n)
-	} else {
-		var buf [128]byte
-		digest := crypto.Sum(append(buf[:0], c.Of...))
-		copy(f.of[:last], digest[:])
-		f.of[last] = 0xff
+		return f
 	}
+	var buf [128]byte
+	if text, ok := shorten(buf[:0], c.Of); ok && len(text) <= last {
+		f.of = [len(f.of)]byte{}
+		f.of[last] = callerText | byte(copy(f.of[:last], text))
+		return f
+	}
+	digest := crypto.Sum(append(buf[:0], c.Of...))
+	copy(f.of[:last], digest[:])
+	f.of[last] = 0xff
 	return f
 }
 

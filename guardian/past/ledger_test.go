@@ -3,6 +3,7 @@ package past
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,18 +17,25 @@ import (
 )
 
 // Names that could be taken for one another: subjects about the length from which on a digest
-// stands for them, texts that are the digest of others, with the byte that marks it, and words that
-// run into one another.
+// stands for them, callers and what is like the canonical form of one, texts that are the digest of
+// others, with the byte that marks it, and words that run into one another.
 func confusable() (all []contracts.Charge) {
 	var subjects []string
 	for n := range 40 {
 		subjects = append(subjects, strings.Repeat("x", n), strings.Repeat("x", n)+"y", strings.Repeat("x", n)+"\x00")
 	}
+	for n := range 24 {
+		id := strings.Repeat("x", n)
+		subjects = append(subjects, `{"id":"`+id+`"}`, `{"id":"`+id+`y"}`, `{"id":"`+id+`","tenant":"x"}`,
+			`{"id":"x","tenant":"`+id+`"}`, `{"id":"`+id+`\",\"tenant\":\"x"}`, `{"id":"`+id+"\x00x\"}", id+"\x00x",
+			`{"id":"x","tenant":"`+id+`","tenant":"x"}`, `{"id":"`+id)
+	}
 	for _, long := range subjects[60:] {
 		d := crypto.Sum([]byte(long))
 		subjects = append(subjects, string(d[:27]), string(d[:27])+"\xff", string(d[:28]), string(d[:]))
 	}
-	for _, s := range subjects {
+	slices.Sort(subjects)
+	for _, s := range slices.Compact(subjects) {
 		all = append(all, contracts.Charge{Budget: "P1:a:b", Of: s, Window: "total"})
 	}
 	for _, name := range []string{"P1:a:b", "P1:a:bt", "P1:a:", "P0:a:b", ""} {

@@ -82,7 +82,7 @@ func (OS) SyncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// On Linux osFile has a Sync of its own.
+// On Linux osFile has a Sync and an Is of its own.
 type osFile struct {
 	*os.File
 	info fs.FileInfo // of when it was opened: it says which file it is
@@ -104,7 +104,8 @@ func osOpen(path string, flag int) (File, error) {
 	return osFile{f, info}, nil
 }
 
-func (f osFile) Is(path string) (bool, error) {
+// named is Is by what lstat says of the name.
+func (f osFile) named(path string) (bool, error) {
 	named, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
