@@ -175,10 +175,7 @@ func (in *Inputs) visit(f *form) {
 		if f.reading {
 			in.Sandbox = new(SandboxInfo)
 		}
-		f.object("sandbox", true, func(f *form) {
-			f.digest("module", &in.Sandbox.Module)
-			f.text("profile", required, &in.Sandbox.Profile, words128)
-		})
+		f.object("sandbox", true, in.Sandbox.visit)
 	}
 	f.text("session", required, &in.Session, askedName)
 	f.object("state", true, in.State.visit)

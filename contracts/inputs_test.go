@@ -39,7 +39,7 @@ func fullInputs(t testing.TB) *Inputs {
 	return &Inputs{
 		Args: value(t, `{"z":1,"a":{"b":[1.5,null,"é\"\n"]}}`), ArgsHash: digest("args"),
 		Caller:  Caller{"alice \"a\"", "acme", []string{"clerk", "owner"}},
-		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{"wasi", digest("module")}, Session: "chat-1",
+		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{Profile: "wasi", Module: digest("module")}, Session: "chat-1",
 		Time: 1767225600123, Tool: "send_money",
 		Envelopes: Envelopes{[]Envelope{envelope("b"), envelope("a")}, []Envelope{envelope("c")},
 			[]Envelope{envelope("leaf"), envelope("parent")}},

@@ -31,6 +31,7 @@ type Receipt struct {
 // SandboxUse is the sandbox that a run used, and the gas.
 type SandboxUse struct {
 	Gas     uint64
+	Grants  *Digest // of the canonical grants; nil with the profile [ProfileReported], and only with it
 	Module  Digest
 	Profile string
 }
@@ -76,6 +77,7 @@ func (r *Receipt) visit(f *form, h *Header) {
 		}
 		f.object("sandbox", true, func(f *form) {
 			f.count("gas", &r.Sandbox.Gas)
+			f.maybe("grants", &r.Sandbox.Grants)
 			f.digest("module", &r.Sandbox.Module)
 			f.text("profile", required, &r.Sandbox.Profile, words128)
 		})

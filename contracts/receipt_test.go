@@ -118,12 +118,12 @@ func TestReceiptOfAFailedOutput(t *testing.T) {
 func TestCheckHoldsLimits(t *testing.T) {
 	t.Parallel()
 	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t",
-		Sandbox: &SandboxUse{crypto.MaxInt, Digest{}, strings.Repeat("x", 128)}}
+		Sandbox: &SandboxUse{Gas: crypto.MaxInt, Profile: strings.Repeat("x", 128)}}
 	require.NoError(t, good.Check())
 	for name, spoil := range map[string]func(*Receipt){
-		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{crypto.MaxInt + 1, Digest{}, "p"} },
+		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{Gas: crypto.MaxInt + 1, Profile: "p"} },
 		"no profile":       func(r *Receipt) { r.Sandbox = &SandboxUse{} },
-		"a long profile":   func(r *Receipt) { r.Sandbox = &SandboxUse{1, Digest{}, strings.Repeat("x", 129)} },
+		"a long profile":   func(r *Receipt) { r.Sandbox = &SandboxUse{Gas: 1, Profile: strings.Repeat("x", 129)} },
 		"no effect":        func(r *Receipt) { r.EffectType = "" },
 		"effect of no one": func(r *Receipt) { r.EffectType = "execute" },
 		"no tool":          func(r *Receipt) { r.Tool = "" },

@@ -247,12 +247,6 @@ type Document struct {
 // Pos is a position in a source text. Both count from 1.
 type Pos struct{ Line, Column int }
 
-// SandboxInfo is the sandbox that a driver declares to run tools in.
-type SandboxInfo struct {
-	Profile string
-	Module  Digest // digest of the code that runs in the sandbox
-}
-
 // Call is the argument of a driver: exactly the canonical bytes that were judged, and the proof
 // that they were.
 type Call struct {
@@ -270,6 +264,24 @@ type AuthorizedExecutionIntent struct {
 	DecisionID string
 	Expires    Time
 	Decision   Entry
+}
+
+// Decided reads Decision, without looking at its signature: it returns the leaf hash of the entry,
+// which names the call, and the time at which the call was judged. The clock and the random numbers
+// of a sandbox follow from these two.
+func (i *AuthorizedExecutionIntent) Decided() (hash Digest, at Time, err error) {
+	sealed, err := new(Reader).Open(i.Decision)
+	if err != nil {
+		return hash, at, err
+	}
+	st, err := sealed.Statement()
+	if err != nil {
+		return hash, at, err
+	}
+	if st.Decision == nil {
+		return hash, at, &FormatError{Shape, "predicateType", "not that of a decision"}
+	}
+	return i.Decision.Hash(), st.Time, nil
 }
 
 // A FormatError says how a record departs from its form.

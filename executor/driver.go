@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
@@ -18,21 +19,7 @@ type Driver interface {
 }
 
 // A Result is what a driver returns. If it returns an error too, only Gas counts.
-type Result struct {
-	// Output is JSON, or any other bytes. Empty means no output.
-	Output []byte
-
-	// Raw means that Output is text: it is released byte for byte and never read as JSON, so that
-	// 1.10 stays 1.10. If the tool has a pinned response schema, text does not conform to it.
-	Raw bool
-
-	// Failed means that the tool failed, and that Output is what the model is to read of it: the
-	// outcome is TOOL_ERROR. Such an output has a size limit, a hash and a release as any other,
-	// but is not compared with the pinned response schema.
-	Failed bool
-
-	Gas uint64 // used, by a Sandboxed driver
-}
+type Result = cell.Result
 
 // A Sandboxed driver runs its tool in a sandbox. Sandbox must always return the same: it is read
 // before the call is judged, and the call is judged by it. If it does not return within 10 seconds
