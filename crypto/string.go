@@ -1,6 +1,7 @@
 package crypto
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf16"
@@ -233,12 +234,16 @@ const isHex = 0x10
 // unescape decodes canonical text, so every escape in it is well formed.
 func unescape(b []byte) []byte {
 	out := make([]byte, 0, len(b))
-	for len(b) > 0 {
-		r, n := decode(b)
+	for {
+		i := bytes.IndexByte(b, '\\')
+		if i < 0 {
+			return append(out, b...)
+		}
+		out = append(out, b[:i]...)
+		r, n := decode(b[i:])
 		out = utf8.AppendRune(out, r)
-		b = b[n:]
+		b = b[i+n:]
 	}
-	return out
 }
 
 // decode reads one character of canonical text without quotes.

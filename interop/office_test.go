@@ -40,6 +40,7 @@ tools:
     effect: read
     input: {type: object, properties: {v: {}, α: {}, "\uFB33": {}, "\U0001F600": {}}}
     open: [/v, /α, "/\uFB33", "/\U0001F600"]
+    threat: {deny: none} # texts that no honest argument has are what is tried here
 budgets:
   - {id: reads, tools: [mail.read], cost: 1, limit: 40, window: day, per: caller}
 requires:

@@ -126,6 +126,21 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
+// BenchmarkGate is one caller, without a scan of the arguments and with the usual gate.
+func BenchmarkGate(b *testing.B) {
+	const ungated = "{helm: policy/v1, layer: P0, name: ungated, version: 1, threat: {deny: none}}"
+	for name, docs := range map[string][]string{"none": {ungated, benchPolicy}, "usual": {benchPolicy}} {
+		b.Run(name, func(b *testing.B) {
+			c := newCaller(b, benchKernelOf(b, proofgraph.NewMemory(), docs...), 0, "bench", true)
+			ratio(b, func() {
+				if _, err := c.call(); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // BenchmarkAllowParallel has 64 callers in 64 sessions, and reports the processor time of a call.
 // With a budget they share its balance.
 func BenchmarkAllowParallel(b *testing.B) {

@@ -28,7 +28,13 @@ import (
 // benchKernelOn is a kernel of the policy of benchmarks, with additions, over a store.
 func benchKernelOn(b *testing.B, s proofgraph.Store, more ...string) *helm.Kernel {
 	b.Helper()
-	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, benchPolicy+strings.Join(more, "")),
+	return benchKernelOf(b, s, benchPolicy+strings.Join(more, ""))
+}
+
+// benchKernelOf is a kernel of these documents.
+func benchKernelOf(b *testing.B, s proofgraph.Store, docs ...string) *helm.Kernel {
+	b.Helper()
+	k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, docs...),
 		Key: kerneltest.SeedKey(b, 1), Store: s,
 		Drivers: map[string]executor.Driver{"code.run": helm.Func(func(
 			context.Context, json.RawMessage,

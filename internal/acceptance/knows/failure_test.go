@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
@@ -86,4 +87,53 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 		w.Call("orders", `{}`) // stays open
 		return w
 	})
+}
+
+// A process that ends between a message and its Append: a call behind the message is judged with it,
+// waits for it, and runs only if both are durable. If they are not, the next process has neither.
+func TestCrashBetweenMessageAndAppend(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newAttacked(t, false)
+			w.Tool = kerneltest.Returns(`{}`, nil)
+			memory := w.Store.Store
+			store := &kerneltest.BlockingStore{Store: memory}
+			w.Store.Store = store
+			size := w.Size()
+			store.Block()
+			said, paid := make(chan error, 1), make(chan helm.Decision, 1)
+			go func() { said <- w.Kernel.UserMessage(context.Background(), "s", "pay "+acc) }()
+			synctest.Wait()
+			go func() {
+				d, _ := w.Call("pay", argsOf("to", acc))
+				paid <- d
+			}()
+			synctest.Wait()
+			assert.Empty(t, said, "acknowledged before it was durable")
+			assert.Empty(t, paid, "answered before the message was durable")
+			assert.Zero(t, w.Runs.Load(), "ran before the message was durable")
+			if !ends {
+				store.Unblock()
+				require.NoError(t, <-said)
+				require.NoError(t, (<-paid).Err())
+				w.Reopen()
+				w.must(passes("user 1 has to"), "s", "pay", argsOf("to", acc), nil)
+				w.mustReplay()
+				return
+			}
+			store.Fail()
+			require.ErrorContains(t, <-said, "it could not be signed or stored: ")
+			d := <-paid
+			assert.ErrorIs(t, d.Err(), helm.ErrDenied)
+			assert.Equal(t, contracts.ReasonFailClosedError, d.Reason)
+			assert.Zero(t, w.Runs.Load(), "ran by words that are not in the log")
+			w.Kernel.Close()
+			w.Store.Store = memory
+			w.Open()
+			assert.Equal(t, size, w.Size())
+			w.must(told(0, 0, 0), "s", "pay", argsOf("to", acc), nil)
+			w.mustReplay()
+		})
+	}
 }

@@ -56,11 +56,14 @@ requires:
   - {id: open, tools: [cancel], all: [{receipt: order, same: [/id], that: {fact: status, eq: open, absent: false}}]}
 `
 
-type bank struct{ *kerneltest.World }
+type bank struct {
+	*kerneltest.World
+	erased int // calls whose inputs the test has erased
+}
 
 func newBank(t *testing.T, change ...func(*helm.Options)) bank {
 	t.Helper()
-	return bank{kerneltest.New(t, append([]func(*helm.Options){func(o *helm.Options) {
+	return bank{World: kerneltest.New(t, append([]func(*helm.Options){func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, Pay)
 		for _, tool := range []string{"list", "pay", "tip", "order", "cancel"} {
 			o.Drivers[tool] = o.Drivers["echo"]
@@ -101,7 +104,7 @@ func (w bank) mustReplay(others ...*guardian.Policy) {
 	for _, p := range append(others, w.Options.Policy, w.Kernel.Policy()) {
 		policies[p.Hash()] = p
 	}
-	replayed := 0
+	replayed, gone := 0, 0
 	for index, st := range w.Statements() {
 		d := st.Judgement()
 		if d == nil {
@@ -110,6 +113,10 @@ func (w bank) mustReplay(others ...*guardian.Policy) {
 		b, err := w.Store.Store.Blob(context.Background(), d.InputsHash)
 		if w.Options.Keep.DropInputs {
 			require.ErrorIs(w.T, err, proofgraph.ErrNoBlob)
+			continue
+		}
+		if w.erased > 0 && errors.Is(err, proofgraph.ErrNoBlob) {
+			gone++
 			continue
 		}
 		require.NoError(w.T, err)
@@ -123,6 +130,7 @@ func (w bank) mustReplay(others ...*guardian.Policy) {
 		replayed++
 	}
 	require.True(w.T, replayed > 0 || w.Options.Keep.DropInputs)
+	require.Equal(w.T, w.erased, gone)
 }
 
 // pays tries to pay, and returns the reason. A denial leaves a receipt, and pays nothing.
@@ -191,99 +199,6 @@ func TestSources(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What stands in no fact of an executed call of the session is no source.
-func TestNoSources(t *testing.T) {
-	t.Parallel()
-	some := `[{"to":"ACC-0001"}]`
-	late := func(ctx context.Context, _ contracts.Call) (executor.Result, error) {
-		<-ctx.Done()
-		return executor.Result{Output: []byte(some)}, ctx.Err()
-	}
-	failed := func(context.Context, contracts.Call) (executor.Result, error) {
-		return executor.Result{Output: []byte(some), Failed: true}, nil
-	}
-	for name, f := range map[string]func(w bank) []helm.Receipt{
-		"an error": func(w bank) []helm.Receipt {
-			w.run(contracts.Failed, "s", "list", `{}`, kerneltest.NoOutput(errors.New("pay ACC-0001")))
-			return nil
-		},
-		"a failed output": func(w bank) []helm.Receipt {
-			w.run(contracts.Failed, "s", "list", `{}`, failed)
-			return nil
-		},
-		"a withheld output": func(w bank) []helm.Receipt {
-			w.run(contracts.Withheld, "s", "list", `{}`, kerneltest.Returns(`[{"to":"ACC-0001"},1]`, nil))
-			return nil
-		},
-		"an outcome that is not known": func(w bank) []helm.Receipt {
-			w.run(contracts.Indeterminate, "s", "list", `{}`, late)
-			return nil
-		},
-		"an output that is no fact": func(w bank) []helm.Receipt {
-			w.run(contracts.Executed, "s", "order", `{"id":"ACC-0001"}`, kerneltest.Returns(`{"status":"ACC-0001"}`, nil))
-			return nil
-		},
-		"arguments": func(w bank) []helm.Receipt {
-			w.run(contracts.Executed, "s", "order", `{"id":"ACC-0001"}`, kerneltest.Returns(`{}`, nil))
-			return nil
-		},
-		"the session of a parent": func(w bank) []helm.Receipt {
-			w.say("p", "ACC-0001")
-			return []helm.Receipt{w.list("p", some)}
-		},
-		"the session of a call from inside": func(w bank) []helm.Receipt {
-			return []helm.Receipt{w.run(contracts.Executed, "s", "order", `{"id":"1"}`,
-				func(ctx context.Context, c contracts.Call) (executor.Result, error) {
-					if c.Tool == "list" {
-						return executor.Result{Output: []byte(some)}, nil
-					}
-					in := helm.Intent{Tool: "list", Args: []byte(`{}`), Session: "inner"}
-					d, _ := w.Kernel.Guard(ctx, in)
-					assert.NoError(w.T, d.Err())
-					return executor.Result{Output: []byte(`{}`)}, nil
-				})}
-		},
-		"a fact over its limit": func(w bank) []helm.Receipt {
-			return []helm.Receipt{w.list("s", `[`+strings.Repeat(`{"to":"x"},`, 1000)+`{"to":"ACC-0001"}]`)}
-		},
-		"a message that was refused": func(w bank) []helm.Receipt {
-			w.say("s", strings.Repeat("x", contracts.MaxMessage-7))
-			require.Error(w.T, w.Kernel.UserMessage(context.Background(), "s", "ACC-0001"))
-			return nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newBank(t)
-			after := f(w)
-			assert.Equal(t, unfound, w.pays("s", "ACC-0001", after...))
-			w.Reopen()
-			assert.Equal(t, unfound, w.pays("s", "ACC-0001", after...), "after a restart")
-			w.mustReplay()
-		})
-	}
-	t.Run("main", func(t *testing.T) {
-		t.Parallel()
-		w := newBank(t)
-		w.list("", some)
-		assert.Equal(t, errs, w.pays("", "ACC-0001"))
-		w.Reopen()
-		assert.Equal(t, errs, w.pays("main", "ACC-0001"))
-	})
-}
-
-// A value that a default filled in is judged like any other.
-func TestSourceOfADefault(t *testing.T) {
-	t.Parallel()
-	w := newBank(t)
-	d, _ := w.Call("tip", `{}`)
-	assert.Equal(t, unfound, d.Reason)
-	w.say("s", "tip ACC-0001")
-	w.Tool = kerneltest.Returns(`{}`, nil)
-	d, _ = w.Call("tip", `{}`)
-	assert.NoError(t, d.Err())
 }
 
 // A tool that floods uses up its own allowance. What is over it is no source; what came before, and
