@@ -46,3 +46,34 @@ rules:
 	// other.yaml:3:10: the plain scalar yes means different things to different readers of YAML;
 	// 	quote it to mean the string, or write true, false, null or a JSON number
 }
+
+// A draft of a bundle is made of the tools that a server lists. It allows nothing.
+func ExampleNew() {
+	const list = `{"tools": [{"name": "search", "inputSchema": {"type": "object", "required": ["query"],
+	  "properties": {"query": {"type": "string"}, "page": {"type": "integer", "if": {"minimum": 1}}}}}]}`
+	yaml, notes, err := policy.New([]byte(list), "web")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range notes {
+		fmt.Println(n)
+	}
+	_, tool, _ := strings.Cut(string(yaml), "tools:\n")
+	fmt.Println(tool)
+	// Output:
+	// search: /tools/0/inputSchema: closed: members that it does not name are refused
+	// search: /tools/0/inputSchema/properties/page/if: left out: keyword if is not supported
+	//   search:
+	//     effect: destructive
+	//     definition: "8159e658d920a71351cacf800f58afb7f65d39e1980301eba2bd024d1704f114"
+	//     # closed: members that it does not name are refused (/tools/0/inputSchema)
+	//     input:
+	//       properties:
+	//         # left out: keyword if is not supported (/tools/0/inputSchema/properties/page/if)
+	//         page: {type: integer}
+	//         query: {type: string}
+	//       required: [query]
+	//       type: object
+	//       additionalProperties: false
+	// rules: []
+}
