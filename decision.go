@@ -262,7 +262,9 @@ func (r Receipt) clone() Receipt {
 		x.Decision = &d
 	}
 	x.FactsHash, x.OutputHash = clonePointer(x.FactsHash), clonePointer(x.OutputHash)
-	x.Sandbox = clonePointer(x.Sandbox)
+	if x.Sandbox = clonePointer(x.Sandbox); x.Sandbox != nil {
+		x.Sandbox.Grants = clonePointer(x.Sandbox.Grants)
+	}
 	x.Settled, x.Signals = slices.Clone(x.Settled), slices.Clone(x.Signals)
 	return r
 }

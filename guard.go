@@ -243,6 +243,8 @@ func (c *call) judge(p *placement) {
 		case record.Verdict == contracts.Allow:
 		case raw:
 			p.d.Why = f.syntax
+		case c.wraps(record.Reason):
+			p.d.Why = "wraps a sandboxed driver: bind the module itself"
 		default:
 			p.d.Why = why.String()
 		}

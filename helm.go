@@ -117,6 +117,7 @@ type shared struct {
 
 	ledger past.Ledger                    // changed under the log's lock, when an entry takes its place
 	used   usedNonces                     // likewise
+	stored map[contracts.Digest]bool      // likewise: modules that were given to the store
 	marks  past.Marks                     // of all entries, those of closed sessions too
 	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
 
@@ -155,6 +156,7 @@ func New(o Options) (*Kernel, error) {
 		options:   options,
 		admission: admission.New(capacity),
 		sessions:  map[string]*session{},
+		stored:    map[contracts.Digest]bool{},
 		policies: policyLog{
 			slots:     map[contracts.Digest]*proofgraph.Slot{},
 			versions:  map[string]uint64{},
@@ -308,10 +310,12 @@ func (sh *shared) clock(s *session) (contracts.Time, error) {
 	return max(now, last), nil
 }
 
-// A brought is what an entry brings to its session: taint, and labels. Most entries bring nothing.
+// A brought is what an entry brings: taint and labels to its session, and the module that it names
+// to the store. Most entries bring nothing.
 type brought struct {
 	taints bool
 	labels []string
+	module *keptModule
 }
 
 // mark folds the marks of an entry that has taken its place. It is called before the entry is
@@ -331,6 +335,9 @@ func (sh *shared) record(
 	blobs ...[]byte,
 ) (*proofgraph.Slot, error) {
 	at, _ := sh.clock(s) // it stands still if it fails
+	if b.module != nil {
+		b.module.under, under = under, b.module.place
+	}
 	slot, err := sh.log.Place(s.chain, at, parents, under)
 	if err != nil {
 		return nil, err
@@ -340,6 +347,9 @@ func (sh *shared) record(
 	if st.Close != nil {
 		h := slot.Header()
 		st.Close.Count, st.Close.Last = h.Seq, h.Prev
+	}
+	if b.module != nil && b.module.first {
+		blobs = append(blobs, b.module.bytes)
 	}
 	return slot, slot.Sign(st, blobs...)
 }

@@ -81,6 +81,7 @@ type Options struct {
 type Keep struct {
 	DropInputs bool // verdicts can then not be replayed; texts of the user and facts of outputs are kept
 	Outputs    bool // a repeat of an idempotency key then finds the first output
+	Modules    bool // an auditor can then run calls of sandboxed tools again; erasing a session leaves them
 }
 
 // An Event reports a call to an observer. It has no arguments and no outputs.

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/proofgraph"
@@ -277,9 +278,6 @@ func (c *call) bind(in *Intent) {
 		c.fail("the context ended", nil)
 	case err != nil:
 		c.fail(err.Error(), err)
-	case said.Sandbox != nil && !contracts.IsWords(said.Sandbox.Profile, contracts.MaxWords):
-		c.malformed("driver: its sandbox profile is not 1 to 128 bytes without control characters")
-		said.Sandbox = nil
 	}
 	b.Declaration = said
 }
@@ -307,13 +305,23 @@ func (c *call) counted() string {
 }
 
 // applyPin sets the drivers that the guardian counts. One driver that does not declare the
-// definition which the policy pins counts as none. Two count as two, whatever they declare.
+// definition which the policy pins counts as none, and so does one whose cell is not its own. Two
+// count as two, whatever they declare.
 func (c *call) applyPin() {
 	b := &c.bound
-	c.inputs.Drivers, c.inputs.Sandbox = b.count, b.Sandbox
-	if pinned, ok := c.policy.Definition(c.inputs.Tool); ok && b.count == 1 && b.Definition != pinned {
+	c.inputs.Drivers, c.inputs.Sandbox = b.count, nil
+	if b.Cell != nil {
+		c.inputs.Sandbox = cell.Declared(b.Cell)
+	}
+	pinned, ok := c.policy.Definition(c.inputs.Tool)
+	if b.count == 1 && (b.Wraps || ok && b.Definition != pinned) {
 		c.inputs.Drivers, c.inputs.Sandbox = 0, nil
 	}
+}
+
+// wraps reports whether a call was denied because the cell of its driver is not its own.
+func (c *call) wraps(reason contracts.ReasonCode) bool {
+	return c.bound.Wraps && (reason == contracts.ReasonSandboxViolation || reason == contracts.ReasonDriverNotBound)
 }
 
 // parse reads the arguments, fills in the tool's defaults, and hashes the result: from then on

@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
@@ -50,14 +51,34 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 			return true
 		}
 	}
-	o = executor.Run(ctx, permit, c.bound.driver, l)
+	if c.bound.Cell != nil {
+		o = executor.RunCell(ctx, permit, c.bound.Cell, l)
+	} else {
+		o = executor.Run(ctx, permit, c.bound.driver, l)
+	}
 	if o.Late != nil {
 		o.Late(c.late(p))
 	}
-	if o.Sandbox != nil && in.Sandbox != nil {
-		o.Sandbox.Module, o.Sandbox.Profile = in.Sandbox.Module, in.Sandbox.Profile
-	}
 	return o
+}
+
+// sandbox returns what the receipt says of the sandbox that the call was judged by, if there was
+// one: the gas that is known to have been used, and at most what was granted. Of a run that nobody
+// metered to its end none is known.
+func (c *call) sandbox(o *executor.Outcome) *contracts.SandboxUse {
+	in := c.inputs.Sandbox
+	if in == nil {
+		return nil
+	}
+	use := &contracts.SandboxUse{Grants: in.GrantsHash(), Module: in.Module, Profile: in.Profile}
+	if in.Grants == nil || o.Reason == contracts.ReasonToolPanic {
+		return use
+	}
+	use.Gas = in.Grants.Filled().Gas
+	if o.Reason != contracts.ReasonGasExhausted {
+		use.Gas = min(use.Gas, o.Gas)
+	}
+	return use
 }
 
 // An execution has the details of a run that its outcome lacks.
@@ -132,10 +153,41 @@ func (c *call) late(p *placement) func(executor.Result, error) {
 	}
 }
 
+// A keptModule is the module that a receipt names, if modules are kept.
+type keptModule struct {
+	shared *shared
+	name   contracts.Digest
+	bytes  []byte
+	under  func(uint64) error // what else is done as the receipt takes its place; may be nil
+	first  bool               // the receipt is the first of this process that names the module
+}
+
+// module returns the module that the receipt is to bring to the store, or nil.
+func (c *call) module() *keptModule {
+	sh, in := c.k.shared, c.inputs.Sandbox
+	if !sh.options.Keep.Modules || in == nil || in.Grants == nil || cell.Module(c.bound.Cell) == nil {
+		return nil
+	}
+	return &keptModule{shared: sh, name: in.Module, bytes: cell.Module(c.bound.Cell)}
+}
+
+// place finds out whether the receipt is the first, in the order of the log. A store does not store
+// again what it has from an earlier process.
+func (m *keptModule) place(index uint64) error {
+	if m.under != nil {
+		if err := m.under(index); err != nil {
+			return err
+		}
+	}
+	m.first = !m.shared.stored[m.name]
+	m.shared.stored[m.name] = true
+	return nil
+}
+
 // conclude signs the receipt of a run while holding the session lock.
 func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *contracts.Receipt, error) {
 	sh, s, decision := c.k.shared, p.session, p.slot.Hash()
-	result := receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: o.Sandbox}
+	result := receipts.Result{Reason: o.Reason, Output: o.Output, Form: o.Form, Sandbox: c.sandbox(o)}
 	if len(p.d.Record.Charges) > 0 {
 		result.Refunds = c.policy.Refunds(c.inputs.Tool, o.Reason)
 	}
@@ -160,7 +212,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if receipt.FactsHash != nil { // facts are always kept: later judgements ask for them
 		blobs = append(blobs, result.Facts)
 	}
-	var b brought
+	b := brought{module: c.module()}
 	if receipt.Outcome != contracts.Withheld { // nothing of it was released
 		b.taints, b.labels = c.policy.Marks(receipt.Tool, receipt.Signals)
 	}

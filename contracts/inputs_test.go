@@ -39,7 +39,7 @@ func fullInputs(t testing.TB) *Inputs {
 	return &Inputs{
 		Args: value(t, `{"z":1,"a":{"b":[1.5,null,"é\"\n"]}}`), ArgsHash: digest("args"),
 		Caller:  Caller{"alice \"a\"", "acme", []string{"clerk", "owner"}},
-		Drivers: 1, Idempotency: "k", Sandbox: &SandboxInfo{Profile: "wasi", Module: digest("module")}, Session: "chat-1",
+		Drivers: 1, Idempotency: "k", Sandbox: fullSandbox(), Session: "chat-1",
 		Time: 1767225600123, Tool: "send_money",
 		Envelopes: Envelopes{[]Envelope{envelope("b"), envelope("a")}, []Envelope{envelope("c")},
 			[]Envelope{envelope("leaf"), envelope("parent")}},
@@ -165,7 +165,7 @@ func TestParseInputsRefuses(t *testing.T) {
 			`"signatures":[{"keyid":` + hex(0) + `,"sig":"` + strings.Repeat("A", 86) + `=="},{`},
 		{"envelope of a list", `"attestations":[` + envelope("c") + `]`, `"attestations":[[]]`},
 		{"envelopes over 1 MiB", `"attestations":[` + envelope("c") + `]`, `"attestations":[` + big(1<<20) + `]`},
-		{"null sandbox", `"sandbox":{"module":"` + digest("module").String() + `","profile":"wasi"}`, `"sandbox":null`},
+		{"null sandbox", `"sandbox":` + string(write(nil, fullSandbox().visit)), `"sandbox":null`},
 		{"found not sorted", `[` + hex(0) + `,` + hex(1) + `]`, `[` + hex(1) + `,` + hex(0) + `]`},
 		{"used not sorted", `"used":[` + hex(4) + `,` + hex(5) + `]`, `"used":[` + hex(5) + `,` + hex(4) + `]`},
 	}...) {

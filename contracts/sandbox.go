@@ -331,7 +331,7 @@ func (i *SandboxInfo) visit(f *form) {
 func (i *SandboxInfo) readGrants(f *form) {
 	var meter uint64
 	i.Grants = new(Sandbox)
-	if len(f.it.Value().Raw()) > maxGrants {
+	if len(f.it.Value().Append(nil)) > maxGrants {
 		f.fail("grants", overGrants)
 	}
 	f.object("grants", true, func(f *form) { i.Grants.visit(f, &meter) })

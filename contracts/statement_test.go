@@ -43,7 +43,7 @@ func samples() map[string]*Statement {
 	ran := &Receipt{Outcome: Executed, ArgsHash: digest("args"), DecisionHash: digest("prev"), EffectType: Write,
 		FactsHash:  ptr(digest("facts")),
 		OutputForm: "jcs", OutputHash: ptr(digest("output")), Reason: ReasonAllow,
-		Sandbox: &SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"},
+		Sandbox: &SandboxUse{Gas: 5, Grants: new(Digest), Module: digest("module"), Profile: "wasi"},
 		Settled: []Settlement{{2, "P1:bank:pay", "alice"}}, Signals: []string{"s"}, Tool: "send_money", Verdict: Allow}
 	effect := ran.Effect()
 	ran.EffectHash = effect.Hash()

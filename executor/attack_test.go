@@ -303,9 +303,9 @@ func TestHostileErrors(t *testing.T) {
 		want contracts.ReasonCode
 	}{
 		"panics":             {returns("", hostileError{}), contracts.ReasonToolError},
-		"panics, in a box":   {boxed{returns("", hostileError{})}, contracts.ReasonToolError},
+		"panics, in a box":   {boxed(returns("", hostileError{})), contracts.ReasonToolError},
 		"exits":              {returns("", exitingError{}), contracts.ReasonToolError},
-		"exits, in a box":    {boxed{returns("", exitingError{})}, contracts.ReasonToolPanic},
+		"exits, in a box":    {boxed(returns("", exitingError{})), contracts.ReasonToolPanic},
 		"nil of a type":      {returns("", (*json.SyntaxError)(nil)), contracts.ReasonToolError},
 		"claims a timeout":   {returns("", context.DeadlineExceeded), contracts.ReasonToolError},
 		"claims to be ended": {returns("", context.Canceled), contracts.ReasonToolError},

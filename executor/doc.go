@@ -8,7 +8,7 @@
 // The reason of the outcome is that of the first line that holds for the driver:
 //
 //	it panics, or calls runtime.Goexit                    TOOL_PANIC
-//	it is Sandboxed and returns a LimitError              ERR_COMPUTE_GAS_EXHAUSTED, or _TIME,
+//	its cell has grants and returns a LimitError          ERR_COMPUTE_GAS_EXHAUSTED, or _TIME,
 //	                                                      _MEMORY or _OUTPUT
 //	it returns an error after its time limit              TOOL_TIMEOUT
 //	it returns an error after the caller's context ended  TOOL_CANCELED

@@ -21,12 +21,15 @@ type Driver interface {
 // A Result is what a driver returns. If it returns an error too, only Gas counts.
 type Result = cell.Result
 
-// A Sandboxed driver runs its tool in a sandbox. Sandbox must always return the same: it is read
-// before the call is judged, and the call is judged by it. If it does not return within 10 seconds
+// A Sandboxed driver runs its tool in a sandbox. Its cell is the claim to the sandbox and what runs
+// there, in one value: [Run], and a kernel, call what is in the cell and not the driver's Run. Only
+// packages of this library can make a cell that runs, and a cell is that of one driver: a driver
+// that wraps, embeds or copies another, and answers with its cell, counts as no driver. A kernel
+// asks for the cell before each call is judged, and if Cell does not return within 10 seconds
 // the call is denied.
 type Sandboxed interface {
 	Driver
-	Sandbox() contracts.SandboxInfo
+	Cell() *cell.Cell
 }
 
 // A Defined driver runs a tool whose provider publishes a definition: of an MCP tool its name,
@@ -70,7 +73,10 @@ func (f Text) Run(ctx context.Context, call contracts.Call) (Result, error) {
 	return Result{Output: []byte(out), Raw: true}, err
 }
 
-var errNoDriver = errors.New("executor: there is no driver")
+var (
+	errNoDriver = errors.New("executor: there is no driver")
+	errNoCell   = errors.New("executor: the driver's cell is not its own, or runs nothing")
+)
 
 // runnable reports whether there is a driver to call.
 func runnable(d Driver) bool {
@@ -85,10 +91,10 @@ func runnable(d Driver) bool {
 	return true
 }
 
-// A LimitError is the error of a [Sandboxed] driver whose sandbox stopped the tool. Reason is one
+// A LimitError is the error of a [Sandboxed] driver if its sandbox stopped the tool. Reason is one
 // of ERR_COMPUTE_GAS_EXHAUSTED, ERR_COMPUTE_TIME_EXHAUSTED, ERR_COMPUTE_MEMORY_EXHAUSTED and
-// ERR_COMPUTE_OUTPUT_EXHAUSTED. From any other driver, or with any other reason, it is an error of
-// the tool like any other.
+// ERR_COMPUTE_OUTPUT_EXHAUSTED. From a cell without grants, from any other driver, or with any
+// other reason, it is an error of the tool like any other.
 type LimitError struct{ Reason contracts.ReasonCode }
 
 func (e LimitError) Error() string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
@@ -33,9 +34,8 @@ type Outcome struct {
 	// package.
 	Err error
 
-	// Sandbox is the gas that a Sandboxed driver used, if it returned. Module and profile are those
-	// that the call was judged by.
-	Sandbox *contracts.SandboxUse
+	// Gas is what a Sandboxed driver used, if it returned.
+	Gas uint64
 
 	// Late is nil unless the driver was abandoned. Call it once, with a function to be called with
 	// what the driver returns after all: on the driver's goroutine, or at once if it has ended.
@@ -44,16 +44,16 @@ type Outcome struct {
 
 // A run is a permitted call, and then its run.
 type run struct {
-	permit    Permit
-	spent     atomic.Bool
-	call      contracts.Call
-	roles     [4]string // memory for the roles of most callers
-	driver    Driver
-	sandboxed bool
-	ctx       runContext
-	late      func(Result, error)
-	phase     atomic.Uint32
-	done      chan struct{} // closed when phase is no longer running, by the driver's goroutine or the clock
+	permit Permit
+	spent  atomic.Bool
+	call   contracts.Call
+	roles  [4]string // memory for the roles of most callers
+	driver Driver
+	cell   *cell.Cell // what runs in place of the driver; nil: the driver does
+	ctx    runContext
+	late   func(Result, error)
+	phase  atomic.Uint32
+	done   chan struct{} // closed when phase is no longer running, by the driver's goroutine or the clock
 
 	// Written by the driver's goroutine before it leaves the phase running.
 	result   Result
@@ -77,12 +77,28 @@ const grace = 100 * time.Millisecond
 // Run calls the driver, once for each permit, and returns how that ended. It returns when the
 // driver does, and at the latest a tenth of a second after the time limit: a driver that is still
 // running then ignores its context, and is abandoned. Go cannot stop it.
+//
+// Of a [Sandboxed] driver the cell runs. If the cell is not that driver's own, nothing runs.
 func Run(ctx context.Context, p *Permit, d Driver, l Limits) Outcome {
+	if !runnable(d) {
+		return Outcome{Reason: contracts.ReasonFailClosedError, Err: errNoDriver}
+	}
+	return start(ctx, p, d, nil, l)
+}
+
+// RunCell is like [Run] but runs a cell that was taken from its driver before, when the call was
+// judged by it.
+func RunCell(ctx context.Context, p *Permit, c *cell.Cell, l Limits) Outcome {
+	if c == nil || *c == (cell.Cell{}) {
+		return Outcome{Reason: contracts.ReasonFailClosedError, Err: errNoDriver}
+	}
+	return start(ctx, p, nil, c, l)
+}
+
+func start(ctx context.Context, p *Permit, d Driver, c *cell.Cell, l Limits) Outcome {
 	switch {
 	case p == nil || p.run == nil:
 		return refuse("there is no permit")
-	case !runnable(d):
-		return Outcome{Reason: contracts.ReasonFailClosedError, Err: errNoDriver}
 	case !p.run.spent.CompareAndSwap(false, true):
 		return refuse("the permit was used before")
 	}
@@ -90,8 +106,7 @@ func Run(ctx context.Context, p *Permit, d Driver, l Limits) Outcome {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	r.driver, r.done = d, make(chan struct{})
-	_, r.sandboxed = d.(Sandboxed)
+	r.driver, r.cell, r.done = d, c, make(chan struct{})
 	r.ctx.caller = ctx
 	r.ctx.deadline = time.Now().Add(l.Timeout) // for the driver to see; nothing that is recorded depends on it
 	if !r.await(callersDone(ctx), l.Timeout) {
@@ -146,7 +161,7 @@ func (r *run) drive() {
 			r.recordPanic(recover())
 		}
 	}()
-	result, err := r.driver.Run(&r.ctx, r.call)
+	result, err := r.run()
 	r.result, r.err = result, err
 	if fault, ok := err.(contain.Fault); ok {
 		r.recordPanic(fault)
@@ -154,6 +169,19 @@ func (r *run) drive() {
 		r.reason = r.reasonFor(err)
 	}
 	r.returned = true
+}
+
+// run calls the cell, or a driver that has none.
+func (r *run) run() (Result, error) {
+	if d, ok := r.driver.(Sandboxed); ok {
+		if r.cell = cell.Take(d.Cell(), d); r.cell == nil {
+			return Result{}, errNoCell
+		}
+	}
+	if r.cell != nil {
+		return cell.Run(&r.ctx, r.cell, r.call)
+	}
+	return r.driver.Run(&r.ctx, r.call)
 }
 
 // leave is called on every way out of the driver's goroutine.
@@ -184,7 +212,10 @@ func (r *run) tell() {
 // reports is certain, whether the context has ended or not. Otherwise, once the context has ended,
 // it is unknown how much the tool had done by then.
 func (r *run) reasonFor(err error) contracts.ReasonCode {
-	if r.sandboxed {
+	if err == errNoCell {
+		return contracts.ReasonFailClosedError
+	}
+	if r.cell != nil && cell.Declared(r.cell).Grants != nil {
 		if reason := limitOf(err); reason != "" {
 			return reason
 		}
@@ -212,13 +243,13 @@ func (r *run) outcome(l Limits) (o Outcome) {
 		o = ending(context.DeadlineExceeded)
 	case contracts.ReasonToolCanceled:
 		o = ending(context.Canceled)
-	case contracts.ReasonToolError, contracts.ReasonToolPanic:
+	case contracts.ReasonToolError, contracts.ReasonToolPanic, contracts.ReasonFailClosedError:
 		o = Outcome{Reason: r.reason, Err: r.err}
 	default:
 		o = Outcome{Reason: r.reason, Err: LimitError{r.reason}}
 	}
-	if r.sandboxed && r.returned {
-		o.Sandbox = &contracts.SandboxUse{Gas: min(r.result.Gas, crypto.MaxInt)}
+	if r.cell != nil && r.returned {
+		o.Gas = r.result.Gas
 	}
 	return o
 }

@@ -61,13 +61,13 @@ func TestOutcomeTable(t *testing.T) {
 			"raw", nil},
 		{"output over its limit", plain(returns(`{"a":1}`, nil), Limits{Timeout: time.Hour, Output: 6}),
 			contracts.ReasonOutputExhausted, "", "", nil},
-		{"gas", plain(boxed{returns("", LimitError{contracts.ReasonGasExhausted})}, ample),
+		{"gas", plain(boxed(returns("", LimitError{contracts.ReasonGasExhausted})), ample),
 			contracts.ReasonGasExhausted, "", "", LimitError{contracts.ReasonGasExhausted}},
-		{"time of a sandbox", plain(boxed{returns("", &LimitError{contracts.ReasonTimeExhausted})}, ample),
+		{"time of a sandbox", plain(boxed(returns("", &LimitError{contracts.ReasonTimeExhausted})), ample),
 			contracts.ReasonTimeExhausted, "", "", LimitError{contracts.ReasonTimeExhausted}},
-		{"memory", plain(boxed{returns("", fmt.Errorf("guest: %w", LimitError{contracts.ReasonMemoryExhausted}))},
+		{"memory", plain(boxed(returns("", fmt.Errorf("guest: %w", LimitError{contracts.ReasonMemoryExhausted}))),
 			ample), contracts.ReasonMemoryExhausted, "", "", nil},
-		{"output of a sandbox", plain(boxed{returns("x", LimitError{contracts.ReasonOutputExhausted})}, ample),
+		{"output of a sandbox", plain(boxed(returns("x", LimitError{contracts.ReasonOutputExhausted})), ample),
 			contracts.ReasonOutputExhausted, "", "", nil},
 		{"time limit, error", plain(heed, brief), contracts.ReasonToolTimeout, "", "", context.DeadlineExceeded},
 		{"time limit, no return", plain(hang, brief), contracts.ReasonToolTimeout, "", "", context.DeadlineExceeded},
@@ -123,12 +123,12 @@ func TestDriverThatHeedsItsLimitIsHeard(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			over := make(chan struct{})
-			o := Run(context.Background(), admit(t), boxed{func(ctx context.Context, _ contracts.Call) (Result, error) {
+			o := Run(context.Background(), admit(t), boxed(func(ctx context.Context, _ contracts.Call) (Result, error) {
 				defer close(over)
 				<-ctx.Done()
 				<-time.After(c.after)
 				return Result{Output: []byte("1"), Gas: 9}, c.err
-			}}, Limits{Timeout: time.Minute, Output: 1})
+			}), Limits{Timeout: time.Minute, Output: 1})
 			<-over
 			assert.True(t, o.Reason == c.want && (string(o.Output) == "1") == (c.want == contracts.ReasonAllow),
 				"%s: %+v, want %s", c.name, o, c.want)
@@ -187,7 +187,7 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 	}
 }
 
-// A LimitError is believed only from a driver with a sandbox, and only about limits.
+// A LimitError is believed only from a cell with grants, and only about limits.
 func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 	t.Parallel()
 	gas := LimitError{contracts.ReasonGasExhausted}
@@ -195,16 +195,18 @@ func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 		driver Driver
 		want   contracts.ReasonCode
 	}{
-		"value":           {boxed{returns("", gas)}, contracts.ReasonGasExhausted},
-		"pointer":         {boxed{returns("", &gas)}, contracts.ReasonGasExhausted},
-		"joined":          {boxed{returns("", errors.Join(errOwn, &gas))}, contracts.ReasonGasExhausted},
+		"value":           {boxed(returns("", gas)), contracts.ReasonGasExhausted},
+		"pointer":         {boxed(returns("", &gas)), contracts.ReasonGasExhausted},
+		"joined":          {boxed(returns("", errors.Join(errOwn, &gas))), contracts.ReasonGasExhausted},
 		"plain driver":    {returns("", gas), contracts.ReasonToolError},
-		"ALLOW":           {boxed{returns("", LimitError{contracts.ReasonAllow})}, contracts.ReasonToolError},
-		"denial":          {boxed{returns("", LimitError{contracts.ReasonPolicyViolation})}, contracts.ReasonToolError},
-		"unknown":         {boxed{returns("", LimitError{"ERR_COMPUTE_LUCK_EXHAUSTED"})}, contracts.ReasonToolError},
-		"empty":           {boxed{returns("", LimitError{})}, contracts.ReasonToolError},
-		"nil pointer":     {boxed{returns("", (*LimitError)(nil))}, contracts.ReasonToolError},
-		"error that says": {boxed{returns("", hostileError{})}, contracts.ReasonToolError},
+		"ALLOW":           {boxed(returns("", LimitError{contracts.ReasonAllow})), contracts.ReasonToolError},
+		"denial":          {boxed(returns("", LimitError{contracts.ReasonPolicyViolation})), contracts.ReasonToolError},
+		"unknown":         {boxed(returns("", LimitError{"ERR_COMPUTE_LUCK_EXHAUSTED"})), contracts.ReasonToolError},
+		"empty":           {boxed(returns("", LimitError{})), contracts.ReasonToolError},
+		"nil pointer":     {boxed(returns("", (*LimitError)(nil))), contracts.ReasonToolError},
+		"error that says": {boxed(returns("", hostileError{})), contracts.ReasonToolError},
+		"no grants":       {inSandbox(reported, returns("", gas)), contracts.ReasonToolError},
+		"wraps one":       {struct{ *sandboxed }{boxed(returns("", gas))}, contracts.ReasonFailClosedError},
 	} {
 		o := try(t, context.Background(), c.driver, ample)
 		assert.Equal(t, c.want, o.Reason, "%s", name)
@@ -213,21 +215,20 @@ func TestLimitErrorIsBelievedFromASandboxOnly(t *testing.T) {
 
 func TestGasIsThatOfASandbox(t *testing.T) {
 	t.Parallel()
-	lots := boxed{func(context.Context, contracts.Call) (Result, error) { return Result{Gas: 1 << 63}, nil }}
+	lots := boxed(func(context.Context, contracts.Call) (Result, error) { return Result{Gas: 1 << 63}, nil })
 	for name, c := range map[string]struct {
 		driver Driver
-		gas    int64 // -1: none
+		gas    uint64
 	}{
-		"sandbox":            {boxed{returns("1", nil)}, 7},
-		"sandbox that fails": {boxed{returns("", errOwn)}, 7},
-		"sandbox, limit":     {boxed{returns("", LimitError{contracts.ReasonGasExhausted})}, 7},
-		"more than a record": {lots, crypto.MaxInt},
-		"plain driver":       {returns("1", nil), -1},
-		"panic":              {boxed{func(context.Context, contracts.Call) (Result, error) { panic(1) }}, -1},
+		"sandbox":            {boxed(returns("1", nil)), 7},
+		"sandbox that fails": {boxed(returns("", errOwn)), 7},
+		"sandbox, limit":     {boxed(returns("", LimitError{contracts.ReasonGasExhausted})), 7},
+		"more than a record": {lots, 1 << 63},
+		"plain driver":       {returns("1", nil), 0},
+		"panic":              {boxed(func(context.Context, contracts.Call) (Result, error) { panic(1) }), 0},
 	} {
 		o := try(t, context.Background(), c.driver, ample)
-		assert.True(t, (o.Sandbox != nil) == (c.gas >= 0) && (o.Sandbox == nil || o.Sandbox.Gas == uint64(c.gas)),
-			"%s: %+v, want %d", name, o.Sandbox, c.gas)
+		assert.Equal(t, c.gas, o.Gas, "%s", name)
 	}
 }
 

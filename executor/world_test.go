@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cell"
 )
 
 // A slot is a place in a log.
@@ -46,10 +47,28 @@ type driver func(context.Context, contracts.Call) (Result, error)
 
 func (d driver) Run(ctx context.Context, call contracts.Call) (Result, error) { return d(ctx, call) }
 
-// boxed is a driver that declares a sandbox.
-type boxed struct{ driver }
+// A sandboxed driver has a cell. Its own Run is never to be called.
+type sandboxed struct{ cell *cell.Cell }
 
-func (boxed) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: "wasi"} }
+func (s *sandboxed) Cell() *cell.Cell { return s.cell }
+
+func (s *sandboxed) Run(context.Context, contracts.Call) (Result, error) {
+	panic("the driver's own Run")
+}
+
+// boxed returns a driver in a sandbox that grants nothing.
+func boxed(d driver) *sandboxed { return inSandbox(pure, d) }
+
+func inSandbox(info contracts.SandboxInfo, d driver) *sandboxed {
+	s := new(sandboxed)
+	s.cell = cell.New(s, info, nil, d)
+	return s
+}
+
+var (
+	pure     = contracts.SandboxInfo{Profile: "wasi", Meter: 1, Grants: new(contracts.Sandbox)}
+	reported = contracts.SandboxInfo{Profile: contracts.ProfileReported}
+)
 
 func returns(output string, err error) driver {
 	return func(context.Context, contracts.Call) (Result, error) {

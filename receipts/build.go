@@ -43,6 +43,7 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 		output  contracts.Digest
 		facts   contracts.Digest
 		sandbox contracts.SandboxUse
+		grants  contracts.Digest
 	}{}
 	r := &b.Receipt
 	*r = contracts.Receipt{ArgsHash: d.ArgsHash, DecisionHash: entry, EffectType: d.EffectType, Reason: o.Reason,
@@ -60,6 +61,10 @@ func Build(d *contracts.DecisionRecord, entry contracts.Digest, o Result) (*cont
 	if o.Sandbox != nil {
 		b.sandbox = *o.Sandbox
 		r.Sandbox = &b.sandbox
+		if o.Sandbox.Grants != nil {
+			b.grants = *o.Sandbox.Grants
+			b.sandbox.Grants = &b.grants
+		}
 	}
 	effect := r.Effect()
 	r.EffectHash = effect.Hash()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
@@ -23,8 +24,9 @@ var (
 
 // A Declaration is what a driver says of itself.
 type Declaration struct {
-	Definition contracts.Digest       // that it serves; zero: none
-	Sandbox    *contracts.SandboxInfo // in which it runs; nil: none
+	Definition contracts.Digest // that it serves; zero: none
+	Cell       *cell.Cell       // its claim to a sandbox, as it was; nil: none
+	Wraps      bool             // its cell is another driver's, or runs nothing
 }
 
 // A question asks a driver for its declaration. A driver may never answer, so each question has a
@@ -83,8 +85,8 @@ func (q *question) put(d executor.Defined, s executor.Sandboxed) {
 		q.Definition = d.Definition()
 	}
 	if s != nil {
-		info := s.Sandbox()
-		q.Sandbox = &info
+		q.Cell = cell.Take(s.Cell(), s)
+		q.Wraps = q.Cell == nil
 	}
 	q.err = nil
 }

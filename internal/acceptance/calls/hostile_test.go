@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -331,7 +332,7 @@ func (s *stateful) Run(context.Context, contracts.Call) (executor.Result, error)
 
 type declaring struct {
 	stateless
-	profile string
+	cell *cell.Cell
 }
 
-func (d *declaring) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: d.profile} }
+func (d *declaring) Cell() *cell.Cell { return d.cell }

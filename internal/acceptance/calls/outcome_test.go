@@ -35,7 +35,7 @@ func TestOutcomeTable(t *testing.T) {
 	exhausted := func(reason contracts.ReasonCode) row {
 		return row{string(reason), func(w *kerneltest.World) (helm.Decision, helm.Receipt) {
 			return w.Call("unbound", `{}`, func(in *helm.Intent) {
-				in.Driver = kerneltest.Sandboxed{World: w, Err: &executor.LimitError{Reason: reason}}
+				in.Driver = w.Sandboxed(kerneltest.Boxed("wasi"), returns("", &executor.LimitError{Reason: reason}))
 			})
 		}, kerneltest.Want{Verdict: deny, Reason: reason, Outcome: contracts.Failed, Err: helm.ErrWithheld, Runs: 1},
 			nil}

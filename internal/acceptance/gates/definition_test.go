@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,9 +56,18 @@ func constant(d contracts.Digest) func() contracts.Digest {
 }
 
 // boxed is a defined driver in a sandbox that the policy does not require.
-type boxed struct{ *defined }
+type boxed struct {
+	*defined
+	cell *cell.Cell
+}
 
-func (boxed) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: "wasi"} }
+func (b *boxed) Cell() *cell.Cell { return b.cell }
+
+func box(d *defined) *boxed {
+	b := &boxed{defined: d}
+	b.cell = cell.New(b, kerneltest.Boxed("wasi"), nil, d.Run)
+	return b
+}
 
 // A tool whose definition is pinned runs on a driver that declares it, and on no other.
 func TestPinnedDefinition(t *testing.T) {
@@ -74,7 +84,7 @@ func TestPinnedDefinition(t *testing.T) {
 		want   kerneltest.Want
 	}{
 		"pinned":        {define(w, constant(published)), allow},
-		"in a sandbox":  {boxed{define(w, constant(published))}, allow},
+		"in a sandbox":  {box(define(w, constant(published))), allow},
 		"no driver":     {nil, deny},
 		"nil function":  {helm.Func(nil), deny},
 		"declares none": {w, deny},
@@ -85,7 +95,7 @@ func TestPinnedDefinition(t *testing.T) {
 		"zero":           {define(w, constant(contracts.Digest{})), deny},
 		"another":        {define(w, constant(changed)), deny},
 		"one bit":        {define(w, func() contracts.Digest { d := published; d[31] ^= 1; return d }), deny},
-		"sandboxed only": {kerneltest.Sandboxed{World: w}, deny},
+		"sandboxed only": {w.Sandboxed(kerneltest.Boxed("wasi"), nil), deny},
 		"nil pointer":    {nobody, kerneltest.Denied(contracts.ReasonFailClosedError)},
 		"panics": {define(w, func() contracts.Digest { panic("the provider is away") }),
 			kerneltest.Denied(contracts.ReasonFailClosedError)},

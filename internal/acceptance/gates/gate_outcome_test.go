@@ -45,17 +45,6 @@ func (d doing) Run(ctx context.Context, c contracts.Call) (executor.Result, erro
 	return d.what(ctx, c)
 }
 
-// limited is a driver in a sandbox that stops its tool.
-type limited struct {
-	profiled
-	reason contracts.ReasonCode
-}
-
-func (l limited) Run(context.Context, contracts.Call) (executor.Result, error) {
-	l.Runs.Add(1)
-	return executor.Result{Gas: 9}, &executor.LimitError{Reason: l.reason}
-}
-
 func gateOutcomes() gate {
 	stage := func(t *testing.T) *target {
 		s := newTarget(t, helm.Intent{Tool: "work", Args: []byte(`{}`), Session: "s"}, []string{outcomeBundle})
@@ -81,7 +70,11 @@ func gateOutcomes() gate {
 	}
 	stopped := func(reason contracts.ReasonCode) attack {
 		return attack{name: "a sandbox stops the tool: " + string(reason), reason: reason, runs: 1,
-			change: driver(func(s *target) executor.Driver { return limited{profiled{s.World, "wasi"}, reason} })}
+			change: driver(func(s *target) executor.Driver {
+				return s.Sandboxed(kerneltest.Boxed("wasi"), func(context.Context, contracts.Call) (executor.Result, error) {
+					return executor.Result{Gas: 9}, &executor.LimitError{Reason: reason}
+				})
+			})}
 	}
 	unrecorded := func(name string, reason contracts.ReasonCode, runs int64, fail func(s *target)) attack {
 		return attack{name: name, reason: reason, runs: runs, do: func(s *target, in helm.Intent) answer {

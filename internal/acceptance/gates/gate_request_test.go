@@ -76,8 +76,6 @@ func gateRequest() gate {
 			ref.Index++
 			in.After = []contracts.Ref{ref}
 		}),
-		malformed(plain, "a sandbox without a name", driverOf("unbound",
-			func(s *target) executor.Driver { return profiled{s.World, ""} })),
 
 		raw(omitted, "left out", ""),
 		raw(emptied, "a blank", " "),
@@ -236,14 +234,6 @@ func sealing(k kind, name string, do func(s *target, in helm.Intent) answer) att
 func driverOf(tool string, f func(s *target) executor.Driver) func(*target, *helm.Intent) {
 	return func(s *target, in *helm.Intent) { in.Tool, in.Args, in.Driver = tool, []byte(`{}`), f(s) }
 }
-
-// profiled is a driver that declares a sandbox of some name.
-type profiled struct {
-	*kerneltest.World
-	profile string
-}
-
-func (p profiled) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: p.profile} }
 
 // close closes a session.
 func (s *target) close(session string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
 )
@@ -39,15 +40,24 @@ rules:
   - {id: all, allow: [look, put, wipe, mail]}
 `
 
-// A changing driver declares another sandbox each time.
+// A changing driver has another cell each time.
 type changing struct {
 	*kerneltest.World
-	n *int
+	n     int
+	cells [2]*cell.Cell
 }
 
-func (m changing) Sandbox() contracts.SandboxInfo {
-	*m.n++
-	return contracts.SandboxInfo{Profile: []string{"wasi", "none"}[*m.n%2]}
+func (m *changing) Cell() *cell.Cell {
+	m.n++
+	return m.cells[m.n%2]
+}
+
+func change(w *kerneltest.World) *changing {
+	m := &changing{World: w, n: 1}
+	for i, profile := range []string{"wasi", "none"} {
+		m.cells[i] = cell.New(m, kerneltest.Boxed(profile), nil, w.Run)
+	}
+	return m
 }
 
 func gateSurface() gate {
@@ -109,18 +119,20 @@ func gateSurface() gate {
 
 		sandbox(omitted, "none declared", func(s *target) executor.Driver { return s.World }),
 		sandbox(omitted, "no driver", func(s *target) executor.Driver { return nil }),
-		sandbox(plain, "another", func(s *target) executor.Driver { return profiled{s.World, "docker"} }),
-		sandbox(plain, "in other letters", func(s *target) executor.Driver { return profiled{s.World, "WASI"} }),
-		sandbox(plain, "with a blank", func(s *target) executor.Driver { return profiled{s.World, "wasi "} }),
+		sandbox(plain, "another", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("docker"), nil) }),
+		sandbox(plain, "in other letters", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("WASI"), nil) }),
+		sandbox(plain, "with a blank", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("wasi "), nil) }),
 		{kind: replayed, name: "a sandbox that was declared at the call before",
 			reason: contracts.ReasonSandboxViolation, do: func(s *target, in helm.Intent) answer {
-				n := 1
-				in.Tool, in.Driver = "put", changing{s.World, &n}
+				in.Tool, in.Driver = "put", change(s.World)
 				assert.NoError(s.T, s.guard(in).d.Err())
 				assert.EqualValues(s.T, 1, s.Runs.Swap(0))
 				return s.guard(in)
 			}},
 
+		bound(plain, "a sandbox without a name", func(s *target) executor.Driver {
+			return s.Sandboxed(kerneltest.Boxed(""), nil)
+		}),
 		bound(omitted, "none", func(*target) executor.Driver { return nil }),
 		bound(emptied, "a nil function", func(*target) executor.Driver { return helm.Func(nil) }),
 		bound(retyped, "a function, where a definition is pinned", func(s *target) executor.Driver {

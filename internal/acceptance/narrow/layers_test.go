@@ -25,7 +25,7 @@ func layered(t testing.TB) *guardian.Policy {
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) { o.Policy = layered(t) })
-	boxed := kerneltest.WithDriver(kerneltest.Sandboxed{World: w})
+	boxed := kerneltest.WithDriver(w.Sandboxed(kerneltest.Boxed("wasi"), kerneltest.Returns("", nil)))
 	open := kerneltest.WithDriver(w)
 	who := func(tenant string, roles ...string) func(*helm.Intent) {
 		return func(in *helm.Intent) { in.Caller = helm.Caller{ID: "ann", Tenant: tenant, Roles: roles} }

@@ -111,7 +111,7 @@ func TestRepeatsShareNothing(t *testing.T) {
 	answers := make(chan answer, callers)
 	call := func() {
 		d, r := w.Call("unbound", `{}`, func(in *helm.Intent) {
-			in.Idempotency, in.Caller, in.Driver = "k", helm.Caller{ID: "ada", Roles: []string{"a", "b"}}, boxed{w}
+			in.Idempotency, in.Caller, in.Driver = "k", helm.Caller{ID: "ada", Roles: []string{"a", "b"}}, w.Sandboxed(kerneltest.Boxed("wasi"), nil)
 		})
 		answers <- answer{d, r}
 		overwrite(reflect.ValueOf(&d).Elem()) // while others still read theirs
@@ -144,10 +144,6 @@ func TestRepeatsShareNothing(t *testing.T) {
 		}
 	}
 }
-
-type boxed struct{ *kerneltest.World }
-
-func (boxed) Sandbox() contracts.SandboxInfo { return contracts.SandboxInfo{Profile: "wasi"} }
 
 // places collects what the exported fields of v refer to.
 func places(v reflect.Value, into map[uintptr]bool) {

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/stretchr/testify/assert"
@@ -30,11 +31,15 @@ func (d defined) Definition() contracts.Digest { d.wait(); return contracts.Dige
 type boxed struct {
 	executor.Driver
 	wait func()
+	cell *cell.Cell
 }
 
-func (d boxed) Sandbox() contracts.SandboxInfo {
-	d.wait()
-	return contracts.SandboxInfo{Profile: "wasi"}
+func (d *boxed) Cell() *cell.Cell { d.wait(); return d.cell }
+
+func box(d executor.Driver, wait func()) *boxed {
+	b := &boxed{Driver: d, wait: wait}
+	b.cell = cell.New(b, kerneltest.Boxed("wasi"), nil, d.Run)
+	return b
 }
 
 // A driver that does not declare itself holds up no call for more than 10 seconds, nor any longer
@@ -44,7 +49,7 @@ func TestDriverThatDoesNotDeclareItself(t *testing.T) {
 	t.Parallel()
 	for name, bind := range map[string]func(executor.Driver, func()) executor.Driver{
 		"definition": func(d executor.Driver, wait func()) executor.Driver { return defined{d, wait} },
-		"sandbox":    func(d executor.Driver, wait func()) executor.Driver { return boxed{d, wait} },
+		"sandbox":    func(d executor.Driver, wait func()) executor.Driver { return box(d, wait) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachStore(t, func(t *testing.T, onStore func(*helm.Options)) {
@@ -132,7 +137,7 @@ func TestSealedKernelAsksNoDriver(t *testing.T) {
 	wait := func() { asked.Add(1) }
 	for name, bind := range map[string]func(executor.Driver) executor.Driver{
 		"definition": func(d executor.Driver) executor.Driver { return defined{d, wait} },
-		"sandbox":    func(d executor.Driver) executor.Driver { return boxed{d, wait} },
+		"sandbox":    func(d executor.Driver) executor.Driver { return box(d, wait) },
 	} {
 		onEachStore(t, func(t *testing.T, onStore func(*helm.Options)) {
 			w := kerneltest.New(t, onStore, func(o *helm.Options) { o.Drivers["echo"] = bind(o.Drivers["echo"]) })
@@ -172,7 +177,7 @@ func TestSealedKernelAsksNoDriver(t *testing.T) {
 func TestDeclarationThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {
-		o.Drivers["echo"] = boxed{o.Drivers["echo"], runtime.Goexit}
+		o.Drivers["echo"] = box(o.Drivers["echo"], runtime.Goexit)
 	})
 	d, _ := w.MustCall(kerneltest.Denied(contracts.ReasonFailClosedError), "echo", `{}`)
 	assert.Equal(t, "the driver's declaration ended its goroutine", d.Why)
