@@ -12,9 +12,29 @@ import (
 	"github.com/helmkernel/helm/internal/pattern"
 )
 
+// Keywords are those of the subset.
+var Keywords = []string{
+	"type", "const", "enum",
+	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	"minLength", "maxLength", "pattern",
+	"minItems", "maxItems", "uniqueItems", "items",
+	"properties", "required", "dependentRequired", "propertyNames", "additionalProperties",
+	"minProperties", "maxProperties",
+	"anyOf", "oneOf", "$ref", "$defs", "default",
+	"title", "description", "format", "$schema", "$comment", "examples", "deprecated", "readOnly", "writeOnly",
+}
+
 // keyword reads one keyword of the schema p, except those that hold schemas.
 func (c *compiler) keyword(n *node, p place, name string, v crypto.Value) {
 	at := join(p.at, name)
+	if !slices.Contains(Keywords, name) {
+		remedy := remedies[name]
+		if remedy == "" {
+			remedy = "remove it, or correct its spelling"
+		}
+		c.fail(at, "keyword "+label(name)+" is not supported", remedy)
+		return
+	}
 	switch name {
 	case "type":
 		c.readType(n, v, at)
@@ -44,22 +64,13 @@ func (c *compiler) keyword(n *node, p place, name string, v crypto.Value) {
 			n.object = &object{max: unlimited}
 		}
 		n.object.read(c, name, v, at)
-	case "properties", "required", "dependentRequired", "propertyNames", "additionalProperties", "items",
-		"anyOf", "oneOf", "$ref", "$defs":
-		// read by applicators
 	case "title", "description", "format", "$schema", "$comment":
 		c.want(v, crypto.String, at)
 	case "examples":
 		c.want(v, crypto.Array, at)
 	case "deprecated", "readOnly", "writeOnly":
 		c.want(v, crypto.Bool, at)
-	default:
-		remedy := remedies[name]
-		if remedy == "" {
-			remedy = "remove it, or correct its spelling"
-		}
-		c.fail(at, "keyword "+label(name)+" is not supported", remedy)
-	}
+	} // the others are read by applicators
 }
 
 // remedies says what to use instead of common keywords that are not supported.

@@ -6,6 +6,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 const maxScale = 15 // ten to that power is the greatest that an integer of a record holds
@@ -17,7 +18,7 @@ func (l *loader) readBudgets(p docValue) {
 		return
 	}
 	for _, b := range list {
-		if !l.object(b, []string{"id", "tools", "limit", "per", "window", "cost", "refund", "when", "unless"}, nil) {
+		if !l.object(b, grammar.Budget, nil) {
 			continue
 		}
 		id, named := l.ruleID(b)
@@ -72,10 +73,10 @@ func (l *loader) readTerm(b docValue, x *program.Budget) {
 		}
 	}
 	if p, ok := l.need(b, "per"); ok {
-		x.Per, _ = l.oneOf(p, "caller", "tenant", "session", "tool", "all")
+		x.Per, _ = l.oneOf(p, grammar.Per...)
 	}
 	if p, ok := l.need(b, "window"); ok {
-		word, ok := l.oneOf(p, "hour", "day", "month", "session", "total")
+		word, ok := l.oneOf(p, grammar.Windows...)
 		x.Window = &value.Window{Unit: word}
 		if ok && word == "session" && x.Per != "session" && x.Per != "" {
 			remedy := "write per: session; a balance of another's has no session to end with"
@@ -83,7 +84,7 @@ func (l *loader) readTerm(b docValue, x *program.Budget) {
 		}
 	}
 	if p := b.get("refund"); p.exists() {
-		_, x.Refund = l.oneOf(p, "error")
+		_, x.Refund = l.oneOf(p, grammar.Refunds...)
 	}
 }
 
@@ -98,7 +99,7 @@ func (l *loader) readCost(p docValue, t *program.Tool) (program.Cost, bool) {
 		}
 		return program.Cost{Fixed: n}, ok && n > 0
 	}
-	if !l.strict(p, []string{"arg", "scale"}, nil) {
+	if !l.strict(p, grammar.Cost, nil) {
 		return program.Cost{}, false
 	}
 	arg, ok := l.need(p, "arg")

@@ -4,22 +4,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 // Layers. A stack is P0, P1 and each P2. No layer can widen another, since only P1 can allow.
 const (
-	floorLayer   = "P0"
-	bundleLayer  = "P1"
-	overlayLayer = "P2"
+	floorLayer   = grammar.Floor
+	bundleLayer  = grammar.Bundle
+	overlayLayer = grammar.Overlay
 )
 
 var (
-	effects = []string{string(contracts.Read), string(contracts.Write), string(contracts.Destructive)}
-	risks   = []string{string(contracts.Low), string(contracts.Medium), string(contracts.High)} // ascending
+	effects = grammar.Effects
+	risks   = grammar.Risks
 )
 
 // A catalog is the tools that a document can speak of: a bundle of its own, floors and overlays of
@@ -133,7 +133,7 @@ func (c *catalog) extent() string {
 // class reads the tools of some effects, or with egress, or both.
 func (c *catalog) class(p docValue) []*program.Tool {
 	before := c.refused
-	if !c.strict(p, []string{"effects", "egress"}, nil) {
+	if !c.strict(p, grammar.Class, nil) {
 		return nil
 	}
 	with, out := p.get("effects"), p.get("egress")

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 	"github.com/helmkernel/helm/internal/pattern"
 )
@@ -142,7 +143,7 @@ func (c *constants) setOf(p docValue, n *program.Node) (jsonschema.Types, bool) 
 
 // named reads {list: NAME}.
 func (c *constants) named(p docValue) *list {
-	if !c.strict(p, []string{"list"}, nil) {
+	if !c.strict(p, grammar.List, nil) {
 		return nil
 	}
 	ref, ok := c.need(p, "list")
@@ -161,7 +162,7 @@ func (c *constants) named(p docValue) *list {
 }
 
 func (c *constants) typeOf(p docValue, n *program.Node) (jsonschema.Types, bool) {
-	word, ok := c.oneOf(p, "string", "number", "integer", "boolean", "array", "object")
+	word, ok := c.oneOf(p, grammar.Types...)
 	switch word {
 	case "string":
 		n.Kind = crypto.String

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 // Keys of a document of each layer. The later ones are refused by name: a requirement that is
@@ -17,23 +18,16 @@ var layers = []struct {
 	name        string
 	keys, later []string
 }{
-	{floorLayer, []string{
-		"helm", "layer", "name", "version", "expires", "labels", "lists",
-		"profile", "ceilings", "threat", "rules", "requires", "budgets", "only",
-	}, []string{"sandboxes", "condense"}},
-	{bundleLayer, []string{
-		"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "requires", "budgets",
-	}, []string{"sandboxes"}},
-	{overlayLayer, []string{
-		"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "requires", "budgets", "only",
-	}, nil},
+	{floorLayer, grammar.FloorKeys, []string{"sandboxes", "condense"}},
+	{bundleLayer, grammar.BundleKeys, []string{"sandboxes"}},
+	{overlayLayer, grammar.OverlayKeys, nil},
 }
 
 // head reads what says whether and how to read the rest.
 func (l *loader) head(root docValue) bool {
 	format, ok := l.need(root, "helm")
 	if ok {
-		_, ok = l.oneOf(format, "policy/v1")
+		_, ok = l.oneOf(format, grammar.Formats...)
 	}
 	layer, exists := l.need(root, "layer")
 	if !ok || !exists {
@@ -47,7 +41,7 @@ func (l *loader) head(root docValue) bool {
 	named := root
 	if l.layer == bundleLayer {
 		named, ok = l.need(root, "bundle")
-		if !ok || !l.object(named, []string{"name", "version"}, nil) {
+		if !ok || !l.object(named, grammar.BundleName, nil) {
 			return false
 		}
 	}
@@ -219,7 +213,7 @@ func (l *loader) readTerms() *program.Terms {
 		x.Reason = contracts.ReasonCeilingViolation
 	}
 	p := l.root.get("for")
-	if l.layer != overlayLayer || !p.exists() || !l.object(p, []string{"session", "caller", "tenant"}, nil) {
+	if l.layer != overlayLayer || !p.exists() || !l.object(p, grammar.For, nil) {
 		return x
 	}
 	if p.v.Len() == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -63,10 +64,10 @@ func (x factReader) fact(p docValue, f *program.Fact) bool {
 	at := p
 	switch {
 	case p.has("count"):
-		x.object(p, []string{"count"}, nil)
+		x.object(p, grammar.CountedFact, nil)
 		at, f.Count, f.Vouches = p.get("count"), true, false
 	case p.isObject():
-		x.object(p, []string{"at", "text", "trusted"}, nil)
+		x.object(p, grammar.Fact, nil)
 		f.Text = x.isTrue(p.get("text"))
 		if trusted := p.get("trusted"); x.isTrue(trusted) {
 			if x.t.Output.Trusted {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 const maxArgsDepth = 64 // of any arguments; the root is 1
@@ -24,7 +25,7 @@ func (f floor) readThreat(p docValue) {
 
 // readProfile reads what of the surface of tools the floor permits.
 func (f floor) readProfile(p docValue) {
-	if !f.object(p, []string{"effects", "connectors", "sandbox"}, nil) {
+	if !f.object(p, grammar.Profile, nil) {
 		return
 	}
 	if x := p.get("effects"); x.exists() {
@@ -70,7 +71,7 @@ func (f floor) exclude(reason contracts.ReasonCode, what string, permitted func(
 // readCeilings reads what no tool may exceed, whatever its bundle says. A ceiling may only be lower
 // than what holds without one.
 func (f floor) readCeilings(p docValue) {
-	if !f.object(p, []string{"args", "depth", "output", "timeout", "calls", "risk"}, nil) {
+	if !f.object(p, grammar.Ceilings, nil) {
 		return
 	}
 	most := mostLimits

@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 const usualTTL = 10 * time.Minute
@@ -36,7 +37,7 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 		lacks := "no attestation of type " + a.Type + " that an attestor signed, as it is required"
 		return program.Need{Attestation: a, Lacks: lacks}, ok
 	}
-	keys := []string{"approval", "attestation", "receipt"}
+	keys := grammar.Needs
 	it := p.v.Iter()
 	switch {
 	case !p.isObject():
@@ -53,7 +54,7 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 	before := c.refused
 	x := &program.Approval{Quorum: 1, TTL: usualTTL}
-	if !c.strict(p, []string{"roles", "quorum", "ttl"}, nil) {
+	if !c.strict(p, grammar.Approval, nil) {
 		return x, false
 	}
 	if roles, ok := c.need(p, "roles"); ok {
@@ -83,7 +84,7 @@ func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 func (c *compiler) attestation(p docValue) (*program.Attestation, bool) {
 	before := c.refused
 	x := &program.Attestation{}
-	if !c.strict(p, []string{"type", "bind", "max_age"}, nil) {
+	if !c.strict(p, grammar.Attestation, nil) {
 		return x, false
 	}
 	if kind, ok := c.need(p, "type"); ok {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -50,12 +51,12 @@ var operators = []operator{
 }
 
 var (
-	combinators = []string{"all", "any", "not"}
-	quantifiers = []string{"every", "some", "count"}
-	comparisons = []string{"eq", "ne", "lt", "le", "gt", "ge"}
-	subjectKeys = []string{"arg", "item", "caller", "time"}      // and, of a receipt's facts, factKey
+	combinators = grammar.Combinators
+	quantifiers = grammar.Quantifiers
+	comparisons = grammar.Comparisons
+	subjectKeys = grammar.Subjects
 	callerTests = []string{"eq", "ne", "in", "not_in", "prefix"} // of its id and tenant
-	scopeTests  = []string{"within", "url", "host", "email", "cidr", "in"}
+	scopeTests  = grammar.ScopeTests
 )
 
 func operatorNamed(name string) operator {
@@ -67,21 +68,15 @@ func operatorNamed(name string) operator {
 	return operator{}
 }
 
-var operatorNames = func() (names []string) {
-	for _, o := range operators {
-		names = append(names, o.name)
-	}
-	return names
-}()
+var operatorNames = grammar.Operators
 
 const factKey = "fact"
 
 // leafKeys are those that a predicate with a subject may have.
-var leafKeys = slices.Concat(subjectKeys, []string{factKey}, operatorNames, []string{"absent", "fold"})
+var leafKeys = grammar.Leaf
 
 // predicateKeys are those of all forms of a predicate.
-var predicateKeys = slices.Concat(leafKeys, combinators, quantifiers,
-	[]string{"that", "session", "of", "receipt", "same", "max_age"})
+var predicateKeys = grammar.Predicate
 
 // foreign are words of other policy and query languages, in lower case without - and _, and the
 // words for them here.

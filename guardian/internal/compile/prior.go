@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -17,7 +18,7 @@ func (c *compiler) receipt(p docValue, depth int, pol polarity) (program.Node, b
 		Op: program.OpReceipt, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
 		More: &program.Operand{Prior: &program.Prior{}},
 	}
-	if !c.strict(p, []string{"receipt", "same", "max_age", "that"}, nil) {
+	if !c.strict(p, grammar.Receipt, nil) {
 		return n, false
 	}
 	if c.in != nil || c.of != nil {
@@ -51,7 +52,7 @@ func (c *compiler) receipt(p docValue, depth int, pol polarity) (program.Node, b
 // session compiles a predicate over the session.
 func (c *compiler) session(p docValue) (program.Node, bool) {
 	subject := p.get("session")
-	switch word, _ := c.oneOf(subject, "calls", "labels", "tainted"); word {
+	switch word, _ := c.oneOf(subject, grammar.Sessions...); word {
 	case "calls":
 		return c.calls(p)
 	case "labels":

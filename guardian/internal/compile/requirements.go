@@ -2,6 +2,7 @@ package compile
 
 import (
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 // readRequires reads a document's requirements.
@@ -12,7 +13,7 @@ func (l *loader) readRequires(p docValue) {
 	}
 	for _, r := range list {
 		errs := l.refused
-		if !l.object(r, []string{"id", "tools", "when", "unless", "all", "any"}, nil) {
+		if !l.object(r, grammar.Requirement, nil) {
 			continue
 		}
 		spelt := l.refused == errs

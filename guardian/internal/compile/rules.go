@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian/internal/program"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 var reservedIDs = []string{"only", "expires", "scope", "ceilings"}
@@ -23,7 +24,7 @@ func (l *loader) readRules(p docValue) {
 	}
 	for _, r := range rules {
 		errs := l.refused
-		if !l.object(r, []string{"id", "allow", "deny", "when", "unless"}, nil) {
+		if !l.object(r, grammar.Rule, nil) {
 			continue
 		}
 		spelt := l.refused == errs

@@ -1,16 +1,15 @@
 package compile
 
 import (
-	"slices"
-
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 // scope compiles an entry of scope. With stars in its pointer it is an `every`.
 func (c *compiler) scope(p docValue) (program.Node, bool) {
 	n := program.Node{Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}
-	if !c.strict(p, slices.Concat([]string{"arg", "absent"}, scopeTests), nil) {
+	if !c.strict(p, grammar.Scope, nil) {
 		return n, false
 	}
 	arg, ok := c.need(p, "arg")

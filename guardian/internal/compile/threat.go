@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/threat"
+	"github.com/helmkernel/helm/internal/grammar"
 )
 
 // usualGates are those of a tool of which no document says what to deny.
@@ -26,7 +27,7 @@ type gateReader struct {
 
 // read adds to each of the tools its gate, and the labels that signals in its outputs bring.
 func (x gateReader) read(p docValue) {
-	if !x.object(p, []string{"deny", "except", "outputs"}, nil) {
+	if !x.object(p, grammar.Threat, nil) {
 		return
 	}
 	deny, except, outputs := p.get("deny"), p.get("except"), p.get("outputs")
@@ -35,7 +36,7 @@ func (x gateReader) read(p docValue) {
 	switch {
 	case deny.exists():
 		var ok bool
-		if level, ok = x.oneOf(deny, "high", "medium", "low", "none"); !ok {
+		if level, ok = x.oneOf(deny, grammar.Levels...); !ok {
 			return
 		}
 	case except.exists():
@@ -71,9 +72,9 @@ func (x gateReader) read(p docValue) {
 // except reads an exception of a gate that denies some signals, and adds it to that gate of the
 // tools that it is for.
 func (x gateReader) except(p docValue, level string, denies threat.Set) {
-	tools, keys := x.tools, []string{"arg", "signals"}
+	tools, keys := x.tools, grammar.ToolExcept
 	if x.floor != "" {
-		keys = append(keys, "tools")
+		keys = grammar.FloorExcept
 	}
 	if !x.strict(p, keys, nil) {
 		return

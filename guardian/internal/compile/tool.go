@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -17,11 +18,6 @@ var (
 	usualLimits = program.Limits{Args: program.MaxArgs, Output: 1 << 20, Timeout: 30 * time.Second}
 	mostLimits  = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 10 * time.Minute}
 )
-
-var toolKeys = []string{
-	"effect", "risk", "connector", "egress", "trusted", "labels",
-	"input", "open", "output", "facts", "scope", "limits", "sandbox", "definition", "threat",
-}
 
 // readTool returns a tool even if it is wrong: without input then.
 func (l *loader) readTool(name string, p docValue) *program.Tool {
@@ -32,7 +28,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 	if !contracts.IsTool(name) {
 		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
 	}
-	if !l.object(p, toolKeys, nil) {
+	if !l.object(p, grammar.Tool, nil) {
 		return t
 	}
 	if effect, ok := l.need(p, "effect"); ok {
@@ -51,7 +47,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 		t.Risk = contracts.Risk(word)
 	}
 	l.readSurface(p, t)
-	if limits := p.get("limits"); limits.exists() && l.object(limits, []string{"timeout", "output", "args"}, nil) {
+	if limits := p.get("limits"); limits.exists() && l.object(limits, grammar.Limits, nil) {
 		l.readLimits(limits, &t.Limits)
 	}
 	if output := p.get("output"); output.exists() {

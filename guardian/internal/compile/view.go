@@ -6,6 +6,7 @@ import (
 
 	"github.com/helmkernel/helm/guardian/internal/program"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
@@ -264,7 +265,7 @@ func (c *view) reference(p docValue, as program.Reading, n *program.Node) (place
 		}
 		return place, ok
 	}
-	if !c.object(p, []string{"arg", "caller"}, nil) {
+	if !c.object(p, grammar.Reference, nil) {
 		return place, false
 	}
 	arg, caller := p.get("arg"), p.get("caller")
