@@ -137,8 +137,8 @@ func TestCellOfAnotherIsNoDriver(t *testing.T) {
 	})
 }
 
-// What a driver answers when it is asked is what the call is judged by, and what runs, whatever the
-// driver says or is overwritten with later. It is asked once.
+// The cell that the kernel takes is what the call is judged by, and what runs, whatever the driver
+// says or is overwritten with later. The kernel asks once.
 func TestCellThatWasTakenRuns(t *testing.T) {
 	t.Parallel()
 	var between atomic.Pointer[func()]
