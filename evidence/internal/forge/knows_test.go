@@ -25,7 +25,7 @@ func knowsPack(t *testing.T) (*Maker, []byte, evidence.Options) {
 	made := KnowsLog(t)
 	pack, o := made.Pack(evidence.Write), evidence.Options{Trust: made.Trust, Origin: Origin}
 	r, err := verifyBytes(t, pack, o)
-	require.True(t, err == nil && r.Success(0) && r.Erased == nil && r.Replay.Replayed == 33 &&
+	require.True(t, err == nil && r.Success(0) && r.Erased == nil && r.Replay.Replayed == 39 &&
 		r.Replay.NotReplayable+r.Replay.Unseen == 0, "%+v, %v", r, err)
 	return made, pack, o
 }
@@ -241,7 +241,7 @@ func TestKnows(t *testing.T) {
 				mustRefuse(t, r, err, x.want)
 				return
 			}
-			assert.True(t, err == nil && r.Success(0) && len(r.Erased) == x.gone && r.Replay.Replayed == 33,
+			assert.True(t, err == nil && r.Success(0) && len(r.Erased) == x.gone && r.Replay.Replayed == 39,
 				"%+v, %v", r, err)
 			assert.Equal(t, x.unseen, r.Replay.Unseen)
 		})
