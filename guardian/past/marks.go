@@ -104,17 +104,17 @@ func (m *Marks) Read(x Mark) (tainted bool, labels []string) {
 		return false, nil
 	}
 	m.mu.RLock()
-	defer m.mu.RUnlock()
-	s := m.sets[x-1]
+	s, all := m.sets[x-1], m.labels
+	m.mu.RUnlock()
 	if labels = s.labels; labels == nil {
-		labels = m.labelsOf(s.bits, len(m.labels))
+		labels = labelsOf(s.bits, all, len(all))
 	}
 	return isOn(s.bits, 0), labels
 }
 
-// labelsOf returns the labels of a set, sorted by canonical form, and nil if there are more than
-// most. It requires mu.
-func (m *Marks) labelsOf(bits string, most int) []string {
+// labelsOf returns those of all labels that are in a set, sorted by canonical form, and nil if
+// there are more than most.
+func labelsOf(bits string, all []string, most int) []string {
 	var list []string
 	for n := 1; n < 8*len(bits); n++ {
 		if !isOn(bits, n) {
@@ -123,7 +123,7 @@ func (m *Marks) labelsOf(bits string, most int) []string {
 		if len(list) == most {
 			return nil
 		}
-		list = append(list, m.labels[n-1])
+		list = append(list, all[n-1])
 	}
 	slices.SortFunc(list, byForm)
 	return slices.Clip(list)
@@ -241,7 +241,7 @@ func (m *Marks) markOf(all []byte) Mark {
 		m.ids = map[string]Mark{}
 	}
 	s := set{bits: string(all)}
-	s.labels = m.labelsOf(s.bits, fewLabels)
+	s.labels = labelsOf(s.bits, m.labels, fewLabels)
 	m.sets = append(m.sets, s)
 	x := Mark(len(m.sets))
 	m.ids[s.bits] = x
