@@ -62,7 +62,7 @@ func TestBackTestKnows(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, x.want, strings.Join(got, "; "))
 			assert.Len(t, d.Unjudged, x.unjudged)
-			assert.Equal(t, uint64(33), d.Judged+uint64(len(d.Unjudged)))
+			assert.Equal(t, uint64(39), d.Judged+uint64(len(d.Unjudged)))
 		})
 	}
 }

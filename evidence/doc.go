@@ -196,17 +196,20 @@
 // # Cost
 //
 // Verify reads headers and entries once, blobs when entries name them, and earlier entries when a
-// policy asks for the past of a session. It holds no entry: some 46 bytes for each, 9 a blob, 256 a
-// session, 64 for each idempotency key, balance, used approval and policy, 180 for an ALLOW without
-// a receipt, the compiled policies in use, and the lists of the report; and the trust state, which
-// grows by some 500 bytes with a key and 110 with a grant that was ended. Of the sessions whose
-// past is asked for it holds at most 256 MiB, up to 1 GiB if a log would else be read again and
-// again, and more for a single one alone: 112 bytes a run, and 96 more for each set of values that
-// receipts are asked for by, up to 16 of these. Sessions that were dropped are read again. A blob
-// of more than 64 MiB is refused. Nearly all the time goes into signatures; a trust event takes
-// that of its own signatures, and a judgement after one that of writing out the trust state.
-// BackTest takes one judgement a call longer. It holds 8 bytes a change, whose entries it reads
-// again, 8 for each call that cannot be judged, and the candidate's balances.
+// policy asks for the past of a session. It holds no entry: some 47 bytes for each, of which 4 are
+// for taint and labels, 9 a blob, 256 a session, 64 for each idempotency key, balance, used
+// approval and policy, 180 for an ALLOW without a receipt, a bit a label and up to 512 bytes for
+// each set of labels that a session had, the compiled policies in use, and the lists of the report;
+// and the trust state, which grows by some 500 bytes with a key and 110 with a grant that was
+// ended. Of the sessions whose past is asked for it holds at most 256 MiB, up to 1 GiB if a log
+// would else be read again and again, and more for a single one alone: 112 bytes a run, and 96 more
+// for each set of values that receipts are asked for by, up to 16 of these; 64 a message, 48 a
+// facts document, and up to 4 for each byte of what was said by sources that are asked. Sessions
+// that were dropped are read again. A blob of more than 64 MiB is refused. Nearly all the time goes
+// into signatures; a trust event takes that of its own signatures, and a judgement after one that
+// of writing out the trust state. BackTest takes one judgement a call longer. It holds 8 bytes a
+// change, whose entries it reads again, 8 for each call that cannot be judged, the candidate's
+// balances, and the taint and labels that sessions have by it.
 //
 // If GOMAXPROCS allows several processors, goroutines open entries ahead of their turn: up to 16
 // with the caller's, which alone reads, and does everything that depends on earlier entries. Each

@@ -28,6 +28,9 @@ func FuzzCompileAndJudge(f *testing.F) {
 		f.Add([]byte(strings.ReplaceAll(text, `"allow"`, `"deny"`)), []byte(`{"path":"/srv/data/a"}`))
 	}
 	f.Add([]byte(bankText(goodRequirement, ``)), []byte(toBob))
+	for _, text := range knowingSeeds() {
+		f.Add([]byte(text), []byte(payBob))
+	}
 	for _, c := range readOperators(f) {
 		for v := range c.answers {
 			f.Add([]byte(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`)), []byte(argsWith(v)))
@@ -35,6 +38,21 @@ func FuzzCompileAndJudge(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, args []byte) { compileAndJudge(t, text, string(args)) })
+}
+
+// knowingSeeds are bundles that ask what a session knows: sources, facts, marks and signals.
+func knowingSeeds() []string {
+	const from = `{"arg":"/to","from":["user","look#to","look#all"]}`
+	return []string{
+		payee(`{"id":"d","deny":"pay","unless":{"any":[`+from+`,{"every":"/cc","that":{"from":["book#name"]}}]}},`,
+			`{"id":"q","tools":"pay","unless":`+from+`,"all":[{"receipt":"look","that":{"fact":"to","eq":{"arg":"/to"}}}]}`,
+			`{"id":"b","tools":"pay","limit":9,"per":"all","window":"day","cost":1,"unless":`+from+`}`),
+		payee(`{"id":"t","deny":"pay","when":{"session":"tainted","eq":true}},`+
+			`{"id":"l","deny":"pay","when":{"all":[{"session":"labels","has":"pii"},{"receipt":"look","same":["/id"],`+
+			`"that":{"all":[{"every":"/cc","that":{"in":{"fact":"all"}}},{"fact":"count","ge":2}]}}]}},`, ``, ``),
+		vaultWith(`{"deny":"medium","except":[{"arg":"/list/*/text","signals":["control"]}],` +
+			`"outputs":{"suspect":["instruction"]}}`),
+	}
 }
 
 // compileAndJudge reports whether the document compiles.
@@ -90,6 +108,9 @@ func TestMutatedDocuments(t *testing.T) {
 	add(bankText(goodRequirement,
 		`,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
 	add(bankText(`{"id":"x","tools":["look"],"when":{"session":"calls","of":"pay","le":3},"all":[{"receipt":"pay","max_age":"1h"},{"approval":{"roles":["owner"]}}]}`, ``))
+	for _, text := range knowingSeeds() {
+		add(text)
+	}
 	for _, c := range readOperators(t) {
 		add(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`))
 	}
@@ -106,7 +127,7 @@ func TestMutatedDocuments(t *testing.T) {
 		doc := mutate(r, seeds[r.IntN(len(seeds))], pool, keys, 1+r.IntN(3))
 		text, err := json.Marshal(doc)
 		require.NoError(t, err)
-		if compileAndJudge(t, text, pick(generator{r}, argsWith(`"a"`), argsWith(`"a"`), toBob)) {
+		if compileAndJudge(t, text, pick(generator{r}, argsWith(`"a"`), argsWith(`"a"`), toBob, payBob)) {
 			compiled++
 		}
 	}
@@ -117,9 +138,10 @@ func TestMutatedDocuments(t *testing.T) {
 func inPast(t *testing.T, p *Policy, in contracts.Inputs) {
 	t.Helper()
 	in.Session = "chat"
-	past := newTold()
+	past := newKnowing(t)
+	past.texts, past.tainted, past.labels = []string{"pay bob", "read /srv/a"}, true, []string{"pii"}
 	for n, tool := range []string{"look", "pay", "page.get"} {
-		past.ran(t, n, tool, `{"amount":5,"path":"/srv/a","payee":"bob"}`, noon)
+		past.looked(n, tool, `{"amount":5,"id":7,"path":"/srv/a","payee":"bob"}`, lookedAt, noon)
 	}
 	r, _ := judgeBy(p, &in, nil, past)
 	again, _ := p.Judge(in, nil)

@@ -60,7 +60,7 @@ func TestOneFaultOneError(t *testing.T) {
 			all = append(all, spoilt{strings.Replace(good, c.old, c.new, 1), others, c.old})
 		}
 	}
-	add(good, nil, slices.Concat(readRefusals(t, "bundle_refusals", 245), longRefusals, unsupportedKeys()))
+	add(good, nil, slices.Concat(readRefusals(t, "bundle_refusals", 247), longRefusals, unsupportedKeys()))
 	both := readRefusals(t, "layer_refusals", 56)
 	add(goodFloor, []string{house, labels}, append(readRefusals(t, "floor_refusals", 32), both...))
 	add(goodOverlay, []string{house, labels}, append(readRefusals(t, "overlay_refusals", 14), both...))
@@ -87,7 +87,7 @@ func TestTwoFaults(t *testing.T) {
 	t.Parallel()
 	labels := floor("labels", labelled)
 	r := rand.New(rand.NewPCG(61, 62))
-	bundles := slices.DeleteFunc(readRefusals(t, "bundle_refusals", 245), func(c refusal) bool {
+	bundles := slices.DeleteFunc(readRefusals(t, "bundle_refusals", 247), func(c refusal) bool {
 		// Of another tool, or under another name, the other fault is another.
 		return strings.Contains(c.new, `"deny": "*"`) || strings.Contains(c.new, `"u v"`)
 	})

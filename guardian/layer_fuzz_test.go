@@ -39,7 +39,12 @@ func layerSeeds() []string {
 	}
 	requires := `,"requires":[{"id":"q","tools":"mail.*","any":[{"approval":{"roles":["owner"]}},{"receipt":"page.get","max_age":"1h"}]},` +
 		`{"id":"s","tools":["mail.send"],"when":{"session":"calls","gt":2},"all":[{"receipt":"page.get","same":{"/path":"/to"}},{"attestation":{"type":"x","max_age":"1m","bind":{"a":"/to"}}}]}]`
-	return append(seeds, floor("f", requires+`,"ceilings":{"calls":2}`), overlay("o", requires))
+	knowing := `,"rules":[{"id":"a","deny":"mail.send","unless":{"arg":"/to","from":["user"]}},` +
+		`{"id":"b","deny":{"egress":true},"when":{"any":[{"session":"tainted","eq":true},{"session":"labels","has":"web"}]}}]`
+	threat := `,"labels":["web"],"threat":{"deny":"medium","except":[{"tools":"mail.send","arg":"/to","signals":["secret"]}],` +
+		`"outputs":{"web":["nul"]}}`
+	return append(seeds, floor("f", requires+`,"ceilings":{"calls":2}`), overlay("o", requires),
+		floor("f", threat+knowing), overlay("o", knowing))
 }
 
 // layerAndJudge reports whether the document compiles in a stack with the house, which is bare

@@ -66,7 +66,7 @@ func unsupportedKeys() (list []refusal) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	mustCompile(t, good) // or the refusals would prove nothing
-	for _, c := range slices.Concat(readRefusals(t, "bundle_refusals", 245), longRefusals, unsupportedKeys()) {
+	for _, c := range slices.Concat(readRefusals(t, "bundle_refusals", 247), longRefusals, unsupportedKeys()) {
 		require.Equal(t, 1, strings.Count(good, c.old), "%q is not once in the good document", c.old)
 		doc := document(t, "b.yaml", strings.Replace(good, c.old, c.new, 1))
 		e := mustRefuse(t, doc)

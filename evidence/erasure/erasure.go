@@ -65,7 +65,7 @@ type Call struct {
 // Every verifier still verifies packs of the log. Erased blobs are listed in
 // evidence.Report.Erased, together with those that were never kept, and verdicts that cannot be
 // made again in its Replay. A kernel over the log goes by what is left and denies what it can no
-// longer know: see docs/POLICY.md, sections 4 and 6.
+// longer know: see docs/POLICY.md, sections 4, 6, 11 and 12.
 //
 // What entries say stays: who called which tool when, in which session, under which idempotency key
 // and with what result, and the digests of what was erased, by which a guess can be checked. So

@@ -25,19 +25,24 @@ type Mark uint32
 type Marks struct {
 	pages atomic.Pointer[[]atomic.Pointer[page]]
 
-	mu   sync.RWMutex // held for a few comparisons; protects the fields below, and changes of pages
-	sets []set        // by mark, less one
-	ids  map[string]Mark
+	mu      sync.RWMutex // held for a few comparisons; protects the fields below, and changes of pages
+	sets    []set        // by mark, less one
+	ids     map[string]Mark
+	labels  []string // in the order in which they came
+	numbers map[string]int
 }
 
 // A page has the marks of entries whose indexes follow one another.
 type page [4096]atomic.Uint32
 
-// A set is the meaning of a mark.
+// A set is the meaning of a mark. A log may have as many sets as entries, and a session many
+// labels, so a label takes a bit, and few labels are also kept as they are read.
 type set struct {
-	tainted bool
-	labels  []string // sorted by canonical form
+	bits   string   // that of taint, then one for each label by its number, from 1 on
+	labels []string // sorted by canonical form; nil if there are more than fewLabels
 }
+
+const fewLabels = 16
 
 // of returns the mark of the entry at an index, the zero Mark if none was set.
 func (m *Marks) of(index uint64) Mark {
@@ -95,17 +100,53 @@ func (m *Marks) add(index uint64) *page {
 // Read returns whether a session with that mark is tainted, and its labels, sorted by canonical
 // form as in inputs. They must not be modified.
 func (m *Marks) Read(x Mark) (tainted bool, labels []string) {
-	s := m.set(x)
-	return s.tainted, s.labels
+	if x == 0 {
+		return false, nil
+	}
+	m.mu.RLock()
+	s, all := m.sets[x-1], m.labels
+	m.mu.RUnlock()
+	if labels = s.labels; labels == nil {
+		labels = labelsOf(s.bits, all, len(all))
+	}
+	return isOn(s.bits, 0), labels
 }
 
-func (m *Marks) set(x Mark) set {
+// labelsOf returns those of all labels that are in a set, sorted by canonical form, and nil if
+// there are more than most.
+func labelsOf(bits string, all []string, most int) []string {
+	var list []string
+	for n := 1; n < 8*len(bits); n++ {
+		if !isOn(bits, n) {
+			continue
+		}
+		if len(list) == most {
+			return nil
+		}
+		list = append(list, all[n-1])
+	}
+	slices.SortFunc(list, byForm)
+	return slices.Clip(list)
+}
+
+// bitsOf returns the bits of a mark.
+func (m *Marks) bitsOf(x Mark) string {
 	if x == 0 {
-		return set{}
+		return ""
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.sets[x-1]
+	return m.sets[x-1].bits
+}
+
+func isOn(bits string, n int) bool { return n/8 < len(bits) && bits[n/8]&(1<<(n%8)) != 0 }
+
+func turnOn(bits []byte, n int) []byte {
+	for len(bits) <= n/8 {
+		bits = append(bits, 0)
+	}
+	bits[n/8] |= 1 << (n % 8)
+	return bits
 }
 
 // union returns the mark of a session that has both marks.
@@ -116,24 +157,72 @@ func (m *Marks) union(x, y Mark) Mark {
 	if x == 0 {
 		return y
 	}
-	s := m.set(y)
-	return m.with(x, s.tainted, s.labels)
+	a, b := m.bitsOf(x), m.bitsOf(y)
+	if len(a) < len(b) {
+		a, b, x, y = b, a, y, x
+	}
+	more, less := false, len(a) > len(b) // whether b has what a lacks, and the reverse
+	for i := range len(b) {
+		more, less = more || b[i]&^a[i] != 0, less || a[i]&^b[i] != 0
+	}
+	switch {
+	case !more:
+		return x
+	case !less:
+		return y
+	}
+	all := []byte(a)
+	for i := range len(b) {
+		all[i] |= b[i]
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.markOf(all)
 }
 
 // with returns the mark of a session that has that mark, and to which something brings taint or
 // labels.
 func (m *Marks) with(x Mark, tainted bool, labels []string) Mark {
-	s := m.set(x)
-	lacks := func(label string) bool {
-		_, ok := slices.BinarySearchFunc(s.labels, label, byForm)
-		return !ok
-	}
-	if (s.tainted || !tainted) && !slices.ContainsFunc(labels, lacks) {
+	if !tainted && len(labels) == 0 {
 		return x
 	}
-	all := slices.Concat(s.labels, labels)
-	slices.SortFunc(all, byForm)
-	return m.markOf(set{s.tainted || tainted, slices.Clip(slices.Compact(all))})
+	bits := m.bitsOf(x)
+	if (!tainted || isOn(bits, 0)) && m.hasAll(bits, labels) {
+		return x
+	}
+	all := []byte(bits)
+	if tainted {
+		all = turnOn(all, 0)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, label := range labels {
+		n, ok := m.numbers[label]
+		if !ok {
+			if m.numbers == nil {
+				m.numbers = map[string]int{}
+			}
+			label = strings.Clone(label) // so that nothing else of a document is held
+			m.labels = append(m.labels, label)
+			n = len(m.labels)
+			m.numbers[label] = n
+		}
+		all = turnOn(all, n)
+	}
+	return m.markOf(all)
+}
+
+// hasAll reports whether a set has all these labels.
+func (m *Marks) hasAll(bits string, labels []string) bool {
+	if len(labels) == 0 {
+		return true
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return !slices.ContainsFunc(labels, func(label string) bool {
+		n, ok := m.numbers[label]
+		return !ok || !isOn(bits, n)
+	})
 }
 
 // byForm compares two labels by their canonical form, which ends with a quote: so "a!" is before
@@ -143,23 +232,19 @@ func byForm(a, b string) int {
 	return bytes.Compare(crypto.AppendString(x[:0], a), crypto.AppendString(y[:0], b))
 }
 
-// markOf returns the mark of a set, and makes it if there is none.
-func (m *Marks) markOf(s set) Mark {
-	key := strings.Join(s.labels, "\n") // no label contains a control character
-	if s.tainted {
-		key += "\n"
+// markOf returns the mark of a set, and makes it if there is none. It requires mu.
+func (m *Marks) markOf(all []byte) Mark {
+	if x, ok := m.ids[string(all)]; ok {
+		return x
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	x, ok := m.ids[key]
-	if !ok {
-		if m.ids == nil {
-			m.ids = map[string]Mark{}
-		}
-		m.sets = append(m.sets, s)
-		x = Mark(len(m.sets))
-		m.ids[key] = x
+	if m.ids == nil {
+		m.ids = map[string]Mark{}
 	}
+	s := set{bits: string(all)}
+	s.labels = labelsOf(s.bits, m.labels, fewLabels)
+	m.sets = append(m.sets, s)
+	x := Mark(len(m.sets))
+	m.ids[s.bits] = x
 	return x
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // shown is what a mark means.
@@ -187,6 +190,41 @@ func TestMarksMemory(t *testing.T) {
 	assert.LessOrEqual(t, 8*len(*m.pages.Load())+16<<10*pages, 4*size/2+4096)
 	label := []string{"web"}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.Mark(&m, size-1, []uint64{1, size - 2}, true, label) }))
+}
+
+// A log whose every entry brings another label does not hold all labels of all entries: a hostile
+// pack could make a verifier hold their square.
+func TestMarksOfManyLabels(t *testing.T) {
+	race.Alone(t)
+	const many = 6000
+	var list []string
+	for i := range many {
+		list = append(list, fmt.Sprintf("label %d", i))
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m := new(Marks)
+	var s, u Session
+	for i, label := range list {
+		s.Mark(m, uint64(2*i), nil, i == 7, []string{label})
+		u.Mark(m, uint64(2*i+1), []uint64{uint64(i)}, false, []string{list[many-1-i]})
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	held := int(after.HeapAlloc) - int(before.HeapAlloc)
+	assert.Less(t, held, 2*many*(many/8+512), "%d bytes of %d entries", held, 2*many)
+	for _, i := range []int{0, 6, 7, 15, 16, 99, many - 1} {
+		tainted, labels := m.Read(m.of(uint64(2 * i)))
+		want := slices.Clone(list[:i+1])
+		slices.SortFunc(want, byForm)
+		require.Equal(t, want, labels, "entry %d", i)
+		assert.Equal(t, i >= 7, tainted, "entry %d", i)
+	}
+	tainted, labels := m.Read(u.Marks(m, []uint64{2*many - 2}))
+	assert.True(t, tainted && len(labels) == many)
+	assert.Equal(t, s.mark, m.union(s.mark, m.of(0)), "what one of two has is no new mark")
+	assert.Equal(t, s.mark, m.union(m.of(0), s.mark), "what one of two has is no new mark")
 }
 
 func BenchmarkSessionMark(b *testing.B) {

@@ -9,6 +9,7 @@ const (
 	lead                        // first bytes of code points that the scanner looks at
 	blank                       // \s
 	token                       // what a key is not next to
+	first                       // what a key may begin with
 	alnum                       // the classes of the keys
 	alnumDash                   //
 	base32                      //
@@ -37,6 +38,7 @@ var classes = classTable([]struct {
 	{lead, "\xc2\xcd\xd8\xe1\xe2\xe3\xef\xf0\xf3"},
 	{blank, "\t\n\f\r "},
 	{token, "A-Za-z0-9_-"},
+	{first, "ASdghnprsx"},
 	{alnum, "A-Za-z0-9"},
 	{alnumDash, "A-Za-z0-9-"},
 	{base32, "A-Z2-7"},

@@ -19,7 +19,7 @@ func (s *scanner) scan(text []byte) {
 		c := classes[text[i]]
 		switch {
 		case c&letter != 0:
-			if (i == 0 || classes[text[i-1]]&token == 0) && forms[text[i]] != nil && key(text[i:]) {
+			if c&first != 0 && (i == 0 || classes[text[i-1]]&token == 0) && key(text[i:]) {
 				s.seen |= secret
 			}
 			i += s.words.letters(text[i:])

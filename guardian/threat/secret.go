@@ -22,7 +22,7 @@ type part struct {
 
 const noMost = math.MaxInt
 
-// forms are the forms of keys, by the first byte.
+// forms are the forms of keys, by the first byte, which is of the class first.
 var forms = [256][]form{
 	'A': {
 		{"AKIA", []part{{base32, 16, 16, ""}}},

@@ -166,3 +166,10 @@ func TestTable(t *testing.T) {
 		assert.False(t, ok || signal != 0, id)
 	}
 }
+
+func TestFirstOfKeys(t *testing.T) {
+	t.Parallel()
+	for b := range forms {
+		assert.Equal(t, forms[b] != nil, classes[b]&first != 0, "%q", b)
+	}
+}

@@ -20,11 +20,15 @@ const (
 "rules":[
  {"id":"stranger","deny":"pay","unless":{"arg":"/to","from":["user","list#payee","list#memo"]}},
  {"id":"known","deny":"note","unless":{"arg":"/n","from":["list#amount"]}},
- {"id":"all","allow":["act","cancel","list","mail","note","order","pay","search","web"]}],
+ {"id":"open","deny":"file","when":{"all":[{"session":"tainted","eq":true},{"session":"labels","has":"bank"},
+  {"arg":"/open","eq":true,"absent":false}]}},
+ {"id":"seen","allow":"file","when":{"all":[{"receipt":"list"},{"receipt":"order"}]}},
+ {"id":"all","allow":["act","cancel","file","list","mail","note","order","pay","search","web"]}],
 "tools":{
  "act":{"effect":"write","input":{"type":"object"},"trusted":true},
  "cancel":{"effect":"write","input":{"properties":{"id":{"type":"string"}},"required":["id"],"type":"object"},
   "trusted":true},
+ "file":{"effect":"write","input":{"properties":{"open":{"type":"boolean"}},"type":"object"},"trusted":true},
  "list":{"effect":"read","input":{"type":"object"},"labels":["bank"],"trusted":false,
   "facts":{"amount":{"at":"/*/amount","trusted":true},"memo":{"at":"/*/memo","text":true,"trusted":true},
    "n":{"count":""},"payee":{"at":"/*/to","trusted":true},"who":"/*/who"},
@@ -42,6 +46,7 @@ const (
  "search":{"effect":"read","input":{"properties":{"q":{"type":"string"}},"required":["q"],"type":"object"},
   "threat":{"outputs":{"suspect":["hidden-tag","instruction"]}},"trusted":true},
  "web":{"effect":"read","input":{"type":"object"},"labels":["web"]}}}`
+	KnowsTask = `{"helm":"policy/v1","layer":"P2","name":"task"}`
 )
 
 // KnowsLog has verdicts that depend on what the user and the tools said in the session s, and on
@@ -49,7 +54,7 @@ const (
 func KnowsLog(t testing.TB) *Maker { return knowsLog(NewMaker(t)) }
 
 func knowsLog(m *Maker) *Maker {
-	m.Use(KnowsFloor, KnowsBundle)
+	m.Use(KnowsFloor, KnowsBundle, KnowsTask)
 	ask := func(session, tool, args string, parents ...contracts.Digest) Ask {
 		return Ask{Session: session, Tool: tool, Args: args, Parents: parents}
 	}
@@ -86,6 +91,13 @@ func knowsLog(m *Maker) *Maker {
 	drift.End(receipts.Result{Reason: contracts.ReasonContractDrift, Output: []byte(`{"to":1}`), Form: "jcs"}, true)
 	m.Allowed(ask("v", "act", `{}`)).Ran(`1`) // nothing was released
 	signals(m)
+	// Calls that are allowed, whatever their session and its parent have read.
+	m.Allowed(ask("main", "web", `{}`)).Ran(`1`)
+	m.Allowed(ask("x", "web", `{}`)).Ran(`1`)
+	m.Allowed(ask("x", "list", `{}`)).Ran(`[]`)
+	all := m.Allowed(ask("x", "order", `{"id":"c"}`)).Ran(`{"bags":[],"class":"first"}`)
+	m.Allowed(ask("x", "file", `{}`)).Ran(`1`)
+	m.Allowed(ask("y", "file", `{"open":false}`, all)).Ran(`1`)
 	m.Checkpoint()
 	return m
 }

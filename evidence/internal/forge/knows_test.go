@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,7 +25,7 @@ func knowsPack(t *testing.T) (*Maker, []byte, evidence.Options) {
 	made := KnowsLog(t)
 	pack, o := made.Pack(evidence.Write), evidence.Options{Trust: made.Trust, Origin: Origin}
 	r, err := verifyBytes(t, pack, o)
-	require.True(t, err == nil && r.Success(0) && r.Erased == nil && r.Replay.Replayed == 33 &&
+	require.True(t, err == nil && r.Success(0) && r.Erased == nil && r.Replay.Replayed == 39 &&
 		r.Replay.NotReplayable+r.Replay.Unseen == 0, "%+v, %v", r, err)
 	return made, pack, o
 }
@@ -242,7 +241,7 @@ func TestKnows(t *testing.T) {
 				mustRefuse(t, r, err, x.want)
 				return
 			}
-			assert.True(t, err == nil && r.Success(0) && len(r.Erased) == x.gone && r.Replay.Replayed == 33,
+			assert.True(t, err == nil && r.Success(0) && len(r.Erased) == x.gone && r.Replay.Replayed == 39,
 				"%+v, %v", r, err)
 			assert.Equal(t, x.unseen, r.Replay.Unseen)
 		})
@@ -250,43 +249,91 @@ func TestKnows(t *testing.T) {
 }
 
 // TestKnowsEachField: each value that inputs hold of what a session knows is changed in turn, and
-// so are the digests that receipts and messages name. Nothing of it goes unseen.
+// so are the digests that receipts and messages name, and the signals. What breaks the form of a
+// blob is BLOB, what an entry shows by itself RECORD, and all else REPLAY.
 func TestKnowsEachField(t *testing.T) {
 	t.Parallel()
 	_, pack, o := knowsPack(t)
-	tried := 0
-	refused := func(what string, cut func(m *Model), want ...error) {
+	tried, at, step := map[error]int{}, 0, Sample(4)
+	// refused has cut change the pack, and return the check that must refuse it.
+	refused := func(what string, cut func(m *Model) error) {
 		t.Helper()
-		tried++
+		if at++; at%step != 0 {
+			return
+		}
 		m := TakeApart(t, pack)
-		cut(m)
+		want := cut(m)
+		tried[want]++
 		_, err := verifyBytes(t, m.Build(), o)
-		assert.True(t, slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) }), "%s: %v", what, err)
+		assert.ErrorIs(t, err, want, what)
 	}
-	for i, n := range TakeApart(t, pack).Nodes {
+	unless := func(ok bool, check error) error {
+		if ok {
+			return errReplay
+		}
+		return check
+	}
+	whole := TakeApart(t, pack)
+	for i, n := range whole.Nodes {
 		if d := n.D(); d != nil {
-			state := parseObject(t, TakeApart(t, pack).Blobs[d["inputsHash"].(string)])["state"].(Object)
+			state := parseObject(t, whole.Blobs[d["inputsHash"].(string)])["state"].(Object)
 			for _, k := range []string{"from", "labels", "receipts", "tainted"} {
 				for _, c := range changes(state[k]) {
-					refused(fmt.Sprintf("entry %d: %s: %s", i, k, canonical(c)), func(m *Model) {
+					refused(fmt.Sprintf("entry %d: %s: %s", i, k, canonical(c)), func(m *Model) error {
 						m.inputs(m.Nodes[i], func(in Object) { in["state"].(Object)[k] = c })
-					}, errReplay, errBlob)
+						_, err := contracts.ParseInputs(m.Blobs[m.Nodes[i].D()["inputsHash"].(string)])
+						return unless(err == nil, errBlob)
+					})
 				}
 			}
 		}
 		for _, k := range []string{"factsHash", "textHash"} {
-			if h := n.Text(k); h != "" && n.Text("session") != "main" { // whose messages nobody reads
-				refused(fmt.Sprintf("entry %d: %s", i, k), func(m *Model) {
-					b := m.Blobs[h]
+			h := n.Text(k)
+			if h == "" || n.Text("session") == "main" { // whose messages nobody reads
+				continue
+			}
+			for _, c := range []struct{ old, new string }{{"e", "a"}, {"[", "[0,"}, {"]", "]]"}} {
+				text := strings.Replace(string(whole.Blobs[h]), c.old, c.new, 1)
+				if text == string(whole.Blobs[h]) {
+					continue
+				}
+				refused(fmt.Sprintf("entry %d: %s: %s", i, k, text), func(m *Model) error {
 					delete(m.Blobs, h)
-					m.Nodes[i].P()[k] = m.blob([]byte(strings.Replace(strings.Replace(string(b), "e", "a", 1), "[",
-						"[0,", 1)))
-				}, errReplay, errBlob)
+					m.Nodes[i].P()[k] = m.blob([]byte(text))
+					_, err := contracts.ParseFacts([]byte(text))
+					return unless(k == "textHash" || err == nil, errBlob)
+				})
 			}
 		}
+		// Where signals may stand, and what has them.
+		x, may := n.P(), n.Text("outputHash") != "" && n.Text("outcome") != "WITHHELD"
+		if d := n.D(); d != nil {
+			condition, _ := d["condition"].(json.Number).Int64()
+			x, may = d, condition >= 7
+		} else if n.Kind() != "receipt" {
+			continue
+		}
+		least := 0
+		if x["reason"] == string(contracts.ReasonThreatSignalDetected) {
+			least = 1
+		}
+		was, _ := x["signals"].([]any)
+		for _, c := range append(changes(append([]any{}, was...)), append(slices.Clone(was), "zzz"), []any{"nul"}) {
+			refused(fmt.Sprintf("entry %d: signals: %s", i, canonical(c)), func(m *Model) error {
+				x := m.Nodes[i].P()
+				if m.Nodes[i].D() != nil {
+					x = m.Nodes[i].D()
+				}
+				if x["signals"] = c; len(c.([]any)) == 0 {
+					delete(x, "signals")
+				}
+				return unless(may && len(c.([]any)) >= least, errRecord)
+			})
+		}
 	}
-	assert.GreaterOrEqual(t, tried, 100, "changes were tried")
-	t.Logf("%d changes, each refused", tried)
+	t.Logf("%d changes are BLOB, %d RECORD, %d REPLAY", tried[errBlob], tried[errRecord], tried[errReplay])
+	assert.True(t, tried[errBlob] >= 90/step && tried[errRecord] >= 10/step && tried[errReplay] >= 200/step, "%v",
+		tried)
 }
 
 // changes returns JSON with one value in it changed, each in turn, and each member left out.

@@ -221,11 +221,11 @@ func smallLog(t testing.TB, origin string, nonce byte) *Maker {
 	return m
 }
 
-// LogsOf returns SmallLog, BaseLog and FixtureLog of another origin.
+// LogsOf returns SmallLog, BaseLog, FixtureLog and KnowsLog of another origin.
 func LogsOf(t testing.TB, origin string) []*Maker {
 	t.Helper()
 	logs := []*Maker{smallLog(t, origin, 0), baseLog(newMakerOf(t, origin, State(t), 0)),
-		fixtureLog(newMakerOf(t, origin, State(t), 0)).Maker}
+		fixtureLog(newMakerOf(t, origin, State(t), 0)).Maker, knowsLog(newMakerOf(t, origin, State(t), 0))}
 	logs[1].Checkpoint()
 	return logs
 }

@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -86,4 +87,49 @@ func BenchmarkSources(b *testing.B) {
 	n := len(with) / 2
 	b.ReportMetric(float64(with[n])/float64(without[n]), "x/without")
 	b.ReportMetric(float64(with[0])/float64(without[0]), "min-x/without")
+}
+
+// BenchmarkFirstQuestion is the first call after a restart that asks for what 1,000 receipts of its
+// session had as facts, which are read from files, and the call after it.
+func BenchmarkFirstQuestion(b *testing.B) {
+	const receipts = 1000
+	ctx := context.Background()
+	store, n := benchStore(b, b.TempDir()), 0
+	drivers := map[string]helm.Driver{
+		"list": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			n++
+			return fmt.Appendf(nil, `[{"open":true,"to":"SE35500000000549%08d"}]`, n), nil
+		}),
+		"pay": helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return json.RawMessage("{}"), nil
+		}),
+	}
+	policy := kerneltest.Compile(b, plainBank+askingRules)
+	open := func() *helm.Kernel {
+		k, err := helm.New(helm.Options{Policy: policy, Key: kerneltest.SeedKey(b, 1), Store: store, Drivers: drivers})
+		require.NoError(b, err)
+		return k
+	}
+	guard := func(k *helm.Kernel, tool, args string) time.Duration {
+		begun := time.Now()
+		if d, _ := k.Guard(ctx, helm.Intent{Tool: tool, Args: json.RawMessage(args), Session: "s"}); d.Err() != nil {
+			b.Fatal(d.Err())
+		}
+		return time.Since(begun)
+	}
+	k := open()
+	require.NoError(b, k.UserMessage(ctx, "s", "Please pay invoice INV-4711."))
+	for range receipts {
+		guard(k, "list", `{}`)
+	}
+	require.NoError(b, k.Close())
+	pay := fmt.Sprintf(`{"ref":"INV-4711","to":"SE35500000000549%08d"}`, receipts)
+	var first, next []time.Duration
+	for b.Loop() {
+		k := open()
+		first, next = append(first, guard(k, "pay", pay)), append(next, guard(k, "pay", pay))
+		require.NoError(b, k.Close())
+	}
+	b.ReportMetric(float64(median(first).Microseconds())/1e3, "ms-first")
+	b.ReportMetric(float64(median(next).Microseconds())/1e3, "ms-next")
 }

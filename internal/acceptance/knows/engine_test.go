@@ -39,3 +39,35 @@ func TestLogOfAnEarlierEngineGoesOn(t *testing.T) {
 	}
 	assert.Equal(t, []contracts.Engine{{Rules: 2}, {Rules: 2, Threat: 1}}, engines)
 }
+
+// What was judged before there were threat signals replays with nothing scanned, next to calls of
+// the same documents that are scanned.
+func TestSignalsOfAnEarlierEngine(t *testing.T) {
+	t.Parallel()
+	const hidden = "ACC\u202e1000"
+	doc := kerneltest.Document(t, Attacked)
+	old, err := guardian.CompileFor(contracts.Engine{Rules: 2}, doc)
+	require.NoError(t, err)
+	w, _ := newAttacked(t, false)
+	w.Close()
+	w.Options.Policy = old
+	w.Open()
+	w.Tool = kerneltest.Returns(`{}`, nil)
+	w.say("s", "pay "+hidden)
+	args := argsOf("to", hidden)
+	d, r := w.Call("pay", args)
+	require.NoError(t, d.Err())
+	assert.Empty(t, d.Record.Signals)
+	assert.Empty(t, r.Record.Signals)
+	w.Options.Policy = kerneltest.Compile(t, Attacked)
+	w.Reopen()
+	d, r = w.Call("pay", args)
+	assert.Equal(t, contracts.ReasonThreatSignalDetected, d.Reason)
+	assert.Equal(t, "/to: signal bidi-override", d.Why)
+	assert.Equal(t, contracts.Denied, r.Record.Outcome)
+	assert.Equal(t, []string{"bidi-override"}, r.Record.Decision.Signals)
+	report := w.MustVerify()
+	assert.EqualValues(t, 2, report.Replay.Replayed)
+	assert.Zero(t, report.Replay.NotReplayable)
+	w.mustReplay(old)
+}

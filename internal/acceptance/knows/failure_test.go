@@ -89,8 +89,9 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 	})
 }
 
-// A process that ends between a message and its Append: a call behind the message is judged with it,
-// waits for it, and runs only if both are durable. If they are not, the next process has neither.
+// A process that ends between a message and its Append: a call after the message is judged with
+// it, waits for it, and runs only if both are durable. If they are not, the next process has
+// neither.
 func TestCrashBetweenMessageAndAppend(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {

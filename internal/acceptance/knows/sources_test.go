@@ -99,7 +99,7 @@ func (w bank) say(session, text string) {
 // options.
 func (w bank) mustReplay(others ...*guardian.Policy) {
 	w.T.Helper()
-	w.MustVerify()
+	report := w.MustVerify()
 	policies := map[contracts.Digest]*guardian.Policy{}
 	for _, p := range append(others, w.Options.Policy, w.Kernel.Policy()) {
 		policies[p.Hash()] = p
@@ -131,6 +131,7 @@ func (w bank) mustReplay(others ...*guardian.Policy) {
 	}
 	require.True(w.T, replayed > 0 || w.Options.Keep.DropInputs)
 	require.Equal(w.T, w.erased, gone)
+	require.EqualValues(w.T, replayed, report.Replay.Replayed, "a verifier replays as many")
 }
 
 // pays tries to pay, and returns the reason. A denial leaves a receipt, and pays nothing.
