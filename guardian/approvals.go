@@ -35,7 +35,10 @@ func (j *judging) approved() bool {
 		if !x.asks {
 			continue
 		}
-		if a := all.unmet(x.Requirement); a != nil {
+		a := all.unmet(x.Requirement)
+		j.trace.approvals(x.Requirement, all)
+		j.trace.decided(x.step, program.AnswerOf(a == nil))
+		if a != nil {
 			return j.ask(x.Requirement, a, all)
 		}
 	}

@@ -73,7 +73,7 @@ func TestQuorum(t *testing.T) {
 				func(a, b contracts.Digest) int { return strings.Compare(a.String(), b.String()) }) {
 			t.Errorf("%s: %v, want %v, and lists %v: %s", c.name, got, c.want, r.Approvals, why)
 		}
-		again, _ := p.Judge(in, trust)
+		again, _ := p.judged(in, trust)
 		assert.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: judged again: %s", c.name,
 			again.Append(nil))
 	}

@@ -247,7 +247,7 @@ func TestApprovalIsUsedOnce(t *testing.T) {
 		slices.Equal(*in.State.Used, []contracts.Digest{olga.Digest()}), "%v: %v, used %v", r.Reason, r.Approvals,
 		in.State.Used)
 	in.State.Used = nil
-	r, _ = p.Judge(in, trust)
+	r, _ = p.judged(in, trust)
 	assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "without what is used: %v at %d",
 		r.Reason, r.Condition)
 	unknown := newTold()

@@ -270,9 +270,9 @@ func TestBudgetsNeverAllow(t *testing.T) {
 		var ledger past.Ledger
 		for range 30 {
 			in := g.call(t, before)
-			b, _ := before.Judge(in, nil)
+			b, _ := before.judged(in, nil)
 			a, why := judgeBy(after, &in, nil, onlyLedger{&ledger})
-			again, _ := after.Judge(in, nil)
+			again, _ := after.judged(in, nil)
 			require.Equal(t, string(a.Append(nil)), string(again.Append(nil)), "%s\nfrom the inputs: %s", a.Append(nil),
 				again.Append(nil))
 			b.PolicyHash = a.PolicyHash

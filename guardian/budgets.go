@@ -50,21 +50,26 @@ func (j *judging) charge(charges []contracts.Charge, budgets []program.Budget) (
 		if b.Of != nil && !b.Of.Concern(j.in, j.s.grants) {
 			continue
 		}
+		step := j.trace.begin(b.Name, b.At)
 		switch j.s.eval.All(b.Tests) {
 		case program.Failed:
+			j.trace.decided(step, program.Failed)
 			return charges, j.fail(b.Name)
 		case program.No:
 			continue
 		}
 		of, what := b.Subject(j.in, payer, &j.s.names)
 		if what != "" {
+			j.trace.decided(step, program.Failed)
 			return charges, j.deny(contracts.ReasonBudgetError, b.Name, Why{Rule: b.Name, What: what})
 		}
 		amount, what := b.Cost.Of(j.in.Args)
 		if what != "" {
+			j.trace.decided(step, program.Failed)
 			why := Why{Rule: b.Name, Pointer: b.Cost.Pointer, What: what}
 			return charges, j.deny(contracts.ReasonBudgetError, b.Name, why)
 		}
+		j.trace.billed(step)
 		charges = append(charges, contracts.Charge{
 			Amount: amount, Budget: b.Name, Limit: b.Limit, Of: of, Window: b.Window.Start(j.in.Time),
 		})
@@ -82,9 +87,15 @@ func (j *judging) afford(charges []contracts.Charge) bool {
 	for i := range charges {
 		c := &charges[i]
 		if j.s.past == nil && !recorded(c, j.state.Budgets) {
+			j.trace.charged(i, program.Failed)
 			return j.deny(contracts.ReasonFailClosedError, "", Why{Rule: c.Budget, What: "the inputs lack the balance"})
 		}
-		if short == "" && !value.Fits(c) {
+		if short != "" {
+			continue
+		}
+		fits := value.Fits(c)
+		j.trace.charged(i, program.AnswerOf(fits))
+		if !fits {
 			short = c.Budget
 		}
 	}

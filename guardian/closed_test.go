@@ -334,7 +334,7 @@ func TestFailClosed(t *testing.T) {
 		for range 20 {
 			args := g.args()
 			in := inputs(t, "t", args)
-			r, why := p.Judge(in, nil)
+			r, why := p.judged(in, nil)
 			seen[r.Reason]++
 			m := model{caller: in.Caller}
 			require.NoError(t, json.Unmarshal([]byte(args), &m.args))
@@ -372,7 +372,7 @@ func TestBroadAllowBesideDeny(t *testing.T) {
 	for _, c := range readCases(t, "broad_allow", 17, "schema", "deny", "args") {
 		p := mustCompile(t, bundle("b", toolText("t", c["schema"], "v"),
 			`{"id":"d","deny":"t","when":`+c["deny"]+`},{"id":"all","allow":"t"}`))
-		if r, _ := p.Judge(inputs(t, "t", c["args"]), nil); r.Verdict != contracts.Deny {
+		if r, _ := p.judged(inputs(t, "t", c["args"]), nil); r.Verdict != contracts.Deny {
 			t.Errorf("%s on %s gave %v", c["deny"], c["args"], r.Reason)
 		}
 	}

@@ -175,11 +175,11 @@ func TestDeadNeverDecides(t *testing.T) {
 		require.True(t, err1 == nil && err2 == nil, "%s: %v, %v", rules, err1, err2)
 		decides := ""
 		for i := range calls {
-			r1, _ := one.Judge(calls[i], nil)
+			r1, _ := one.judged(calls[i], nil)
 			if r1.Reason != contracts.ReasonNoPolicyDefined {
 				continue // the first rule decides, or errs
 			}
-			if r2, _ := two.Judge(calls[i], nil); r2.Reason != contracts.ReasonNoPolicyDefined {
+			if r2, _ := two.judged(calls[i], nil); r2.Reason != contracts.ReasonNoPolicyDefined {
 				if r2.Reason == contracts.ReasonPolicyViolation {
 					decides = string(calls[i].Args.Append(nil))
 					break

@@ -66,7 +66,7 @@ func TestDefinition(t *testing.T) {
 	} {
 		in := inputs(t, c.tool, `{}`)
 		in.Drivers = c.drivers
-		r, why := p.Judge(in, nil)
+		r, why := p.judged(in, nil)
 		assert.True(t, r.Reason == c.reason && strings.Contains(why.String(), c.says) &&
 			(c.reason == contracts.ReasonAllow || r.Condition == 1), "%s with %d drivers: %s at %d, %v", c.tool,
 			c.drivers, r.Reason, r.Condition, why)

@@ -133,7 +133,7 @@ func TestDelegationWork(t *testing.T) {
 	judge := func(p *Policy, grants ...contracts.Delegation) (contracts.DecisionRecord, Why) {
 		in := inputs(t, "pay", long)
 		in.Caller.ID, in.Envelopes.Delegation = "agent", chained(t, grants...)
-		return p.Judge(in, state)
+		return p.judged(in, state)
 	}
 	two := func(a, b string) []contracts.Delegation {
 		return []contracts.Delegation{{Delegator: "ann", Delegate: "bob", Depth: 1, When: valueOf(t, a)},

@@ -120,7 +120,7 @@ func TestDelegationIntersects(t *testing.T) {
 			}
 			end := expected(t, docs, in, grants, contracts.Caller{ID: key.Name, Roles: key.Roles,
 				Tenant: in.Caller.Tenant})
-			r, why := p.Judge(in, g.state)
+			r, why := p.judged(in, g.state)
 			if got := (want{r.Reason, r.Condition, r.Rule}); got != end {
 				t.Fatalf("%v (%s), want %v\n%s of %s by %+v under %+v\n%v", got, why, end, in.Args.Append(nil), in.Tool,
 					in.Caller, grants, docs)

@@ -94,7 +94,7 @@ func chained(t testing.TB, grants ...contracts.Delegation) []contracts.Envelope 
 // of is check in a trust state.
 func (w want) of(t testing.TB, p *Policy, in contracts.Inputs, s *registry.State) (contracts.DecisionRecord, Why) {
 	t.Helper()
-	r, why := p.Judge(in, s)
+	r, why := p.judged(in, s)
 	got := want{r.Reason, r.Condition, r.Rule}
 	assert.True(t, got == w && bool(r.Verdict) == (w.reason == contracts.ReasonAllow), "got %v %v, want %v (%s)",
 		r.Verdict, got, w, why)

@@ -108,7 +108,7 @@ func Deterministic(t testing.TB, shuffle uint64, parse func(string, []byte) (con
 				if err != nil {
 					return false
 				}
-				again, whyAgain := p.Judge(*read, g.state)
+				again, whyAgain := p.judged(*read, g.state)
 				again.Seal(read.Session, seq, crypto.Sum(blob))
 				return bytes.Equal(again.Append(nil), text) && reflect.DeepEqual(whyAgain, why)
 			})

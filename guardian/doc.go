@@ -5,7 +5,7 @@
 // same record on any machine, whatever the order of documents, of keys and of roles. Whatever is
 // unknown, missing or malformed, and whatever panics, is DENY. What a verdict may depend on of
 // earlier calls is read from the inputs. A kernel that does not have it yet calls [Policy.Decide],
-// which asks a [past.Past].
+// which asks a [past.Past]. [Policy.Explain] says what a judgement evaluated.
 //
 // A stack has three layers: floors (P0) say what no bundle can permit, bundles (P1) declare tools
 // and say who may call them, and overlays (P2) narrow the stack for one task. Only a bundle can

@@ -20,8 +20,23 @@ import (
 // and have their defaults filled in; or ArgsForm is "raw". What was before the call is read from
 // them. If they lack some of it the answer is DENY.
 func (p *Policy) Judge(in contracts.Inputs, trust *registry.State) (record contracts.DecisionRecord, why Why) {
-	p.decide(&in, trust, nil, nil, &record, &in.State, &why)
+	p.decide(&in, trust, nil, nil, nil, &record, &in.State, &why)
 	return record, why
+}
+
+// Explain is [Policy.Judge] that notes what it evaluates. The record and Why are those of Judge for
+// the same inputs.
+func (p *Policy) Explain(in contracts.Inputs, trust *registry.State, o ExplainOptions) (
+	record contracts.DecisionRecord, why Why, trace Trace,
+) {
+	t := tracings.Get().(*tracing)
+	t.policy, t.Values, t.Condition = p, o.Values, &record.Condition
+	p.decide(&in, trust, nil, nil, t, &record, &in.State, &why)
+	trace = t.steps()
+	t.Forget()
+	t.bills = t.bills[:0]
+	tracings.Put(t)
+	return record, why, trace
 }
 
 // Decide is Judge for a call whose past is not known yet: it asks log for it. It also returns the
@@ -32,7 +47,7 @@ func (p *Policy) Decide(
 	in *contracts.Inputs, trust *registry.State, log past.Past,
 ) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
 	state = contracts.SessionState{Trust: in.State.Trust}
-	if again := p.decide(in, trust, log, nil, &record, &state, &why); again != nil {
+	if again := p.decide(in, trust, log, nil, nil, &record, &state, &why); again != nil {
 		record, state, why = p.decideWithout(again, in, trust, log)
 	}
 	return record, state, why
@@ -44,19 +59,20 @@ func (p *Policy) decideWithout(
 ) (record contracts.DecisionRecord, state contracts.SessionState, why Why) {
 	for sources != nil {
 		record, state, why = contracts.DecisionRecord{}, contracts.SessionState{Trust: in.State.Trust}, Why{}
-		sources = p.decide(in, trust, log, sources, &record, &state, &why)
+		sources = p.decide(in, trust, log, sources, nil, &record, &state, &why)
 	}
 	return record, state, why
 }
 
 // decide writes into the results of its callers: copying a record takes a tenth of the time of a
 // judgement. It reads state and, if there is a log, writes into it. It returns the sources that the
-// call cannot go by, if it must be decided again without them. It already goes without some.
+// call cannot go by, if it must be decided again without them. It already goes without some. A
+// trace that is not nil is told of every step.
 func (p *Policy) decide(
-	in *contracts.Inputs, trust *registry.State, log past.Past, without []program.Unread,
+	in *contracts.Inputs, trust *registry.State, log past.Past, without []program.Unread, trace *tracing,
 	record *contracts.DecisionRecord, state *contracts.SessionState, why *Why,
 ) (again []program.Unread) {
-	j := judging{in: in, trust: trust, record: record, state: state, why: why}
+	j := judging{in: in, trust: trust, record: record, state: state, why: why, trace: trace}
 	defer func() {
 		if recover() == nil {
 			return
@@ -85,6 +101,9 @@ func (p *Policy) decide(
 	}
 	s.eval.Begin(subjects, in, state, log)
 	s.past, j.s = log, s
+	if trace != nil {
+		s.eval.Watch(&trace.Trace)
+	}
 	switch {
 	case without != nil:
 		s.eval.Leave(without)
@@ -144,6 +163,7 @@ type judging struct {
 	record *contracts.DecisionRecord
 	state  *contracts.SessionState // of the inputs: read or, with a past, written
 	why    *Why
+	trace  *tracing // nil: nobody looks on
 	scans  bool     // the engine looks for signals
 	s      *scratch // nil, as is more, until condition 2
 }
@@ -272,9 +292,13 @@ func (j *judging) conditions() bool {
 	}
 
 	r.Condition = 5
-	if t.Expiry.Passed(in.Time) {
-		why := Why{Rule: t.Expiry.Rule, What: "the bundle has expired"}
-		return j.deny(contracts.ReasonPolicyViolation, t.Expiry.Rule, why)
+	if t.Expiry.At != 0 {
+		passed := t.Expiry.Passed(in.Time)
+		j.trace.tell(t.Expiry.Rule, "/expires", program.AnswerOf(!passed))
+		if passed {
+			why := Why{Rule: t.Expiry.Rule, What: "the bundle has expired"}
+			return j.deny(contracts.ReasonPolicyViolation, t.Expiry.Rule, why)
+		}
 	}
 	if c != nil {
 		if !j.delegated(c) {
@@ -292,7 +316,14 @@ func (j *judging) conditions() bool {
 	}
 
 	r.Condition = 8
-	return j.clauses(t.Floors) && (len(s.applied) == 0 || j.approved())
+	if j.trace != nil {
+		if !j.trace.clauses(j, "P0", t.Floors) {
+			return false
+		}
+	} else if !j.clauses(t.Floors) {
+		return false
+	}
+	return len(s.applied) == 0 || j.approved()
 }
 
 // shaped judges the form of the arguments.
@@ -301,13 +332,18 @@ func (j *judging) shaped() bool {
 	if t.Limits.Args < program.MaxArgs {
 		j.s.buf = args.Append(j.s.buf[:0])
 		if len(j.s.buf) > t.Limits.Args {
+			j.trace.limits(t, program.No, program.Undecided)
 			why := Why{What: "the arguments are longer than the tool's limit"}
 			return j.deny(contracts.ReasonSchemaViolation, "", why)
 		}
 	}
 	if t.Depth > 0 && deeper(args, t.Depth) {
+		j.trace.limits(t, program.Yes, program.No)
 		why := Why{What: "the arguments are nested deeper than the ceiling"}
 		return j.deny(contracts.ReasonSchemaViolation, "", why)
+	}
+	if j.trace != nil {
+		j.trace.limits(t, program.Yes, program.Yes)
 	}
 	v, whole := t.Input.ValidateWithin(args, &j.s.eval.Visits, program.MaxVisits)
 	if !whole {
@@ -340,7 +376,7 @@ func (j *judging) inScope() bool {
 	t, e := j.tool, &j.s.eval
 	for i := range t.Scope {
 		n := &t.Scope[i]
-		a := e.Eval(n)
+		a := j.trace.entry(e, t, i)
 		if a == program.Yes {
 			continue
 		}
@@ -372,6 +408,9 @@ func (j *judging) rules() bool {
 
 // overlays judges what the documents of P2 say of the tool, in the order of narrowing.
 func (j *judging) overlays() bool {
+	if j.trace != nil {
+		return j.trace.clauses(j, "P2", j.tool.Overlays, j.more.Overlays)
+	}
 	return j.clauses(j.tool.Overlays) && (len(j.more.Overlays) == 0 || j.clauses(j.more.Overlays))
 }
 
@@ -389,10 +428,13 @@ func (j *judging) clauses(list []program.Clause) bool {
 		if of.Calls > 0 {
 			switch n, what := j.s.eval.Allowed(""); {
 			case what != "":
+				j.trace.tell(of.Ceilings, "/ceilings/calls", program.Failed)
 				return j.deny(contracts.ReasonFailClosedError, "", Why{Rule: of.Ceilings, What: what})
 			case n >= of.Calls:
+				j.trace.tell(of.Ceilings, "/ceilings/calls", program.No)
 				return j.denyBy(of, of.Ceilings, "the session has had as many calls as the ceiling permits")
 			}
+			j.trace.tell(of.Ceilings, "/ceilings/calls", program.Yes)
 		}
 		switch x, a := j.s.eval.Match(c.Rules); a {
 		case program.Failed:

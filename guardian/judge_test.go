@@ -81,13 +81,13 @@ func TestRecord(t *testing.T) {
 	allowed.Condition, allowed.Reason, allowed.Verdict, allowed.Rule = 8, contracts.ReasonAllow, contracts.Allow,
 		"P1:office:ok"
 	allowed.Expires = noon.Add(5 * time.Second)
-	if got, _ := p.Judge(in, nil); !reflect.DeepEqual(got, allowed) {
+	if got, _ := p.judged(in, nil); !reflect.DeepEqual(got, allowed) {
 		t.Errorf("ALLOW is\n%+v, want\n%+v", got, allowed)
 	}
 	denied := base
 	denied.Condition, denied.Reason, denied.Delegation = 6, contracts.ReasonDelegationInvalid, &leaf
 	delegated(&in)
-	if got, _ := p.Judge(in, nil); !reflect.DeepEqual(got, denied) {
+	if got, _ := p.judged(in, nil); !reflect.DeepEqual(got, denied) {
 		t.Errorf("DENY is\n%+v, want\n%+v", got, denied)
 	}
 	refused := base
@@ -101,7 +101,7 @@ func TestRecord(t *testing.T) {
 			got.Condition == 0, "Refuse(%q) gave %v at %d", r, got.Reason, got.Condition)
 	}
 	raw := inputs(t, "none", `{`)
-	got, _ := p.Judge(raw, nil)
+	got, _ := p.judged(raw, nil)
 	assert.True(t, got.ArgsForm == "raw" && got.ArgsHash == crypto.Sum([]byte(`{`)) && got.EffectType == "" &&
 		got.Risk == "", "raw arguments gave %+v", got)
 	for tool, risk := range map[string]contracts.Risk{"file.read": contracts.Low, "file.write": contracts.Medium,
@@ -177,7 +177,7 @@ func TestPanic(t *testing.T) {
 		"nil":   {broken(func(t *program.Tool) { t.Scope[1].Kids[0].More = nil }), 2},
 	} {
 		for range 3 {
-			r, why := c.p.Judge(in, nil)
+			r, why := c.p.judged(in, nil)
 			assert.True(t, r.Verdict == contracts.Deny && r.Reason == contracts.ReasonFailClosedError &&
 				r.Condition == c.condition && r.Rule == "" && r.Expires == 0, "%s: %v %v at %d", name, r.Verdict,
 				r.Reason, r.Condition)
@@ -306,8 +306,8 @@ func TestDeterminism(t *testing.T) {
 		require.True(t, p.Hash() == first.Hash() && reflect.DeepEqual(p.Record(), first.Record()) &&
 			reflect.DeepEqual(p.Documents(), first.Documents()), "another policy")
 		for _, c := range calls {
-			record, why := first.Judge(inputs(t, c.tool, c.args), nil)
-			again, whyAgain := p.Judge(inputs(t, c.tool, shuffled(t, c.args, r)), nil)
+			record, why := first.judged(inputs(t, c.tool, c.args), nil)
+			again, whyAgain := p.judged(inputs(t, c.tool, shuffled(t, c.args, r)), nil)
 			require.True(t, reflect.DeepEqual(record, again) && reflect.DeepEqual(why, whyAgain),
 				"%s %s: %v %v, then %v %v", c.tool, c.args, record.Reason, why, again.Reason, whyAgain)
 		}
@@ -544,7 +544,7 @@ func TestConcurrent(t *testing.T) {
 			path := fmt.Sprintf(`{"path":"/srv/data/%d","to":["h%d.corp.com"]}`, i, i)
 			in := inputs(t, "file.read", path)
 			for range 300 {
-				r, why := p.Judge(in, nil)
+				r, why := p.judged(in, nil)
 				assert.Equal(t, contracts.ReasonAllow, r.Reason, "%s: %v", path, why)
 			}
 		}()

@@ -138,7 +138,7 @@ func TestAbsentOfSeveralTools(t *testing.T) {
 			deny       bool
 		}{{"always", `{"v":"x"}`, true}, {"always", `{"v":"y"}`, false}, {"maybe", `{"v":"x"}`, true},
 			{"maybe", `{"v":"y"}`, false}, {"maybe", `{}`, true}} {
-			r, why := p.Judge(inputs(t, c.tool, c.args), nil)
+			r, why := p.judged(inputs(t, c.tool, c.args), nil)
 			assert.True(t, (r.Reason == contracts.ReasonCeilingViolation) == c.deny && bool(r.Verdict) != c.deny,
 				"%s of %s: %v (%s)", c.args, c.tool, r.Reason, why)
 		}

@@ -85,7 +85,7 @@ func TestLayerArguments(t *testing.T) {
 			{`{"v":"x"}`, `{"some":"/v","that":{"eq":"x"},"absent":false}`},
 		} {
 			p := mustCompile(t, base, layer("l", `,"rules":[{"id":"r","deny":"t","when":`+c.deny+`}]`))
-			r, why := p.Judge(inputs(t, "t", c.args), nil)
+			r, why := p.judged(inputs(t, "t", c.args), nil)
 			assert.Equal(t, contracts.Deny, r.Verdict, "%s on %s allows: %s", c.deny, c.args, why)
 		}
 	}
@@ -112,7 +112,7 @@ func TestCeilingLimits(t *testing.T) {
 		p := mustCompile(t, append(c.docs, house, floor("labels", labelled))...)
 		got, ok := p.Limits("mail.send")
 		assert.True(t, ok && got == c.want, "%v: limits %+v, want %+v", c.docs, got, c.want)
-		r, _ := p.Judge(inputs(t, "mail.send", `{"to":"a"}`), nil)
+		r, _ := p.judged(inputs(t, "mail.send", `{"to":"a"}`), nil)
 		assert.Equal(t, noon.Add(c.want.Timeout), r.Expires, "%v: expires", c.docs)
 	}
 }

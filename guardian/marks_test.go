@@ -179,7 +179,7 @@ func TestDeepReplays(t *testing.T) {
 			for name, state := range lessDeep(t, in.State) {
 				less := in
 				less.State = state
-				x, _ := p.Judge(less, trust)
+				x, _ := p.judged(less, trust)
 				require.Equal(t, contracts.ReasonFailClosedError, x.Reason, "without %s, else %s\n%s", name, why, in.Append(nil))
 				lacking[strings.Fields(name)[0]]++
 			}

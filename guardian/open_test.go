@@ -30,7 +30,7 @@ func TestMaps(t *testing.T) {
 			"yes": contracts.ReasonAllow, "no": contracts.ReasonNoPolicyDefined,
 			"error": contracts.ReasonFailClosedError,
 		}[c.Want]
-		r, why := p.Judge(inputs(t, "http.send", c.Args), nil)
+		r, why := p.judged(inputs(t, "http.send", c.Args), nil)
 		assert.Equal(t, reason, r.Reason, "%s of %s: %s", c.When, c.Args, why)
 	}
 }

@@ -148,12 +148,12 @@ func TestPastReplays(t *testing.T) {
 			g.presented(&in, why.Pending, past)
 			r, why := settled(t, p, &in, trust, past)
 			seen[r.Reason]++
-			b, _ := bare.Judge(in, trust)
+			b, _ := bare.judged(in, trust)
 			require.False(t, bool(r.Verdict) && !bool(b.Verdict), "%v by requirements, %v without", r.Reason, b.Reason)
 			for name, state := range lessened(in.State) {
 				less := in
 				less.State = state
-				if x, _ := p.Judge(less, trust); x.Reason != contracts.ReasonFailClosedError {
+				if x, _ := p.judged(less, trust); x.Reason != contracts.ReasonFailClosedError {
 					t.Fatalf("without %s: %v, with it %v (%s)\n%s", name, x.Reason, r.Reason, why, in.Append(nil))
 				}
 				lacking++
@@ -163,7 +163,7 @@ func TestPastReplays(t *testing.T) {
 			more.State.Receipts = append(slices.Clone(in.State.Receipts),
 				contracts.PriorReceipt{Entry: &contracts.Digest{1}, Same: valueOf(t, `{"/x":1}`), Time: noon,
 					Tool: "look"})
-			x, _ := p.Judge(more, trust)
+			x, _ := p.judged(more, trust)
 			require.Equal(t, string(r.Append(nil)), string(x.Append(nil)), "%v where more is known, else %v", x.Reason,
 				r.Reason)
 		}
@@ -220,7 +220,7 @@ func TestPastFails(t *testing.T) {
 			"%s: %v at %d: %s", name, r.Reason, r.Condition, why)
 		assert.True(t, len(in.State.Calls) == 1 && len(in.State.Receipts) == 1 &&
 			in.State.Receipts[0].Same.Kind() == crypto.Missing, "%s: left %+v", name, in.State)
-		again, _ := p.Judge(in, nil)
+		again, _ := p.judged(in, nil)
 		assert.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s: judged again: %s", name,
 			again.Append(nil))
 	}

@@ -105,7 +105,7 @@ func settled(t testing.TB, p *Policy, in *contracts.Inputs, trust *registry.Stat
 	read, err := contracts.ParseInputs(in.Append(nil))
 	require.NoError(t, err, "%+v", in)
 	for _, in := range []contracts.Inputs{*in, *read} {
-		again, whyAgain := p.Judge(in, trust)
+		again, whyAgain := p.judged(in, trust)
 		require.Equal(t, string(r.Append(nil)), string(again.Append(nil)), "%s, then, judged again, %s", why, whyAgain)
 		require.Equal(t, whyAgain.Pending, why.Pending, "pending %v and", why.Pending)
 	}

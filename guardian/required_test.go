@@ -129,13 +129,13 @@ func TestPastIsReadOnce(t *testing.T) {
 	for i := range in.State.Receipts {
 		lacks := in
 		lacks.State.Receipts = append(in.State.Receipts[:i:i], in.State.Receipts[i+1:]...)
-		r, _ := p.Judge(lacks, nil)
+		r, _ := p.judged(lacks, nil)
 		assert.True(t, r.Reason == contracts.ReasonFailClosedError && r.Condition == 4, "without receipt %d: %v at %d",
 			i, r.Reason, r.Condition)
 	}
 	lacks := in
 	lacks.State.Calls = []contracts.CallCount{{Count: 10, Of: "look"}}
-	if r, _ := p.Judge(lacks, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 8 {
+	if r, _ := p.judged(lacks, nil); r.Reason != contracts.ReasonFailClosedError || r.Condition != 8 {
 		t.Errorf("without calls: %v at %d", r.Reason, r.Condition)
 	}
 }
@@ -235,7 +235,7 @@ func TestPastPredicates(t *testing.T) {
 			}
 			expect.settled(t, rule, p, inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil,
 				past)
-			r, _ := p.Judge(inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil)
+			r, _ := p.judged(inChat(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`), nil)
 			assert.Equal(t, contracts.ReasonFailClosedError, r.Reason, "%s: %v without a past", rule, r.Reason)
 			in := inputs(t, "pay", `{"amount":5,"kind":"sepa","list":[1,1],"to":"bob"}`) // session main
 			want{contracts.ReasonFailClosedError, 5, ""}.settled(t, rule, p, in, nil, past)

@@ -9,6 +9,7 @@ import (
 type applied struct {
 	*program.Requirement
 	asks bool // only approvals can meet it
+	step int  // of the trace
 }
 
 // required judges requirements of condition 4 as if every approval were there.
@@ -17,6 +18,7 @@ func (j *judging) required(list []*program.Requirement) bool {
 		if x.Of != nil && !x.Of.Concern(j.in, j.s.grants) {
 			continue
 		}
+		step := j.trace.begin(x.Name, x.At)
 		a := j.s.eval.All(x.Tests)
 		if a == program.No {
 			continue
@@ -25,6 +27,9 @@ func (j *judging) required(list []*program.Requirement) bool {
 		if a == program.Yes {
 			a, asks, lacks = j.met(x)
 		}
+		if !asks || a != program.Yes {
+			j.trace.decided(step, a)
+		}
 		switch a {
 		case program.Failed:
 			return j.fail(x.Name)
@@ -32,7 +37,7 @@ func (j *judging) required(list []*program.Requirement) bool {
 			why := explained(&j.s.eval, Why{Rule: x.Name, What: lacks}, x.Tests)
 			return j.deny(contracts.ReasonMissingRequirement, x.Name, why)
 		}
-		j.s.applied = append(j.s.applied, applied{x, asks})
+		j.s.applied = append(j.s.applied, applied{x, asks, step})
 	}
 	return true
 }
@@ -50,6 +55,7 @@ func (j *judging) met(x *program.Requirement) (a program.Answer, asks bool, lack
 		var a program.Answer
 		if n.Attestation != nil {
 			a = program.AnswerOf(j.attested(n.Attestation))
+			j.trace.need(x, i, a)
 		} else {
 			a = j.s.eval.Eval(&n.Receipt)
 		}

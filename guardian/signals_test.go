@@ -131,7 +131,7 @@ func TestSignalsRecorded(t *testing.T) {
 	} {
 		in := inputs(t, "put", args)
 		p := mustCompile(t, c.docs...)
-		r, why := p.Judge(in, trust)
+		r, why := p.judged(in, trust)
 		assert.Equal(t, c.want, want{r.Reason, r.Condition, r.Rule}, "%s: %s", name, why)
 		assert.Len(t, r.Signals, c.signals, name)
 	}
@@ -139,7 +139,7 @@ func TestSignalsRecorded(t *testing.T) {
 	p := mustCompile(t, text("low", ``, asks))
 	_, why := mustCompile(t, text("high", ``, asks)).Judge(in, trust)
 	in.Envelopes.Approvals = []contracts.Envelope{approvedBy(t, *why.Pending, "olga")}
-	r, _ := p.Judge(in, trust)
+	r, _ := p.judged(in, trust)
 	assert.Equal(t, seven, want{r.Reason, r.Condition, r.Rule})
 }
 

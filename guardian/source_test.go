@@ -247,10 +247,10 @@ func TestFromErrs(t *testing.T) {
 		assert.Len(t, in.State.From, c.left, name)
 	}
 	in := inChat(t, "pay", payBob)
-	_, why := p.Judge(in, nil)
+	_, why := p.judged(in, nil)
 	assert.Equal(t, "the inputs lack the source look#to", why.What)
 	in.State.From = []contracts.Source{{Source: "look#to"}}
-	_, why = p.Judge(in, nil)
+	_, why = p.judged(in, nil)
 	assert.Equal(t, "the inputs lack the source user", why.What)
 }
 

@@ -186,12 +186,12 @@ func TestStackIsItsDocuments(t *testing.T) {
 			"another order, another policy: %v and %v", again.Record(), whole.Record())
 		for range 25 {
 			in := g.call(t, bare)
-			got, why := whole.Judge(in, nil)
+			got, why := whole.judgedAlike(in, nil)
 			seen[got.Reason]++
-			first, _ := bare.Judge(in, nil)
+			first, _ := bare.judgedAlike(in, nil)
 			allowed := bool(first.Verdict)
 			for _, p := range alone {
-				switch r, _ := p.Judge(in, nil); {
+				switch r, _ := p.judgedAlike(in, nil); {
 				case !bool(r.Verdict) && (bool(first.Verdict) || rank(&r) < rank(&first)):
 					first = r
 				case bool(r.Verdict) && !allowed:
@@ -207,7 +207,7 @@ func TestStackIsItsDocuments(t *testing.T) {
 			if allowed && !bool(got.Verdict) {
 				turned++
 			}
-			r, _ := again.Judge(in, nil)
+			r, _ := again.judgedAlike(in, nil)
 			require.Equal(t, r, got, "another order, another decision: %+v and", r)
 		}
 	}
@@ -263,8 +263,8 @@ func TestAddingNeverAllows(t *testing.T) {
 		stacks++
 		for range 30 {
 			in := g.call(t, before)
-			b, _ := before.Judge(in, nil)
-			a, _ := after.Judge(in, nil)
+			b, _ := before.judgedAlike(in, nil)
+			a, _ := after.judgedAlike(in, nil)
 			if bool(b.Verdict) {
 				if !bool(a.Verdict) {
 					changed[kind]++

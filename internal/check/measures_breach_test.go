@@ -65,7 +65,7 @@ func TestMeasureBreaches(t *testing.T) {
 				"other: 12 files use each other, of 11 at most: " +
 					"r0.go r1.go r10.go r11.go r2.go r3.go r4.go r5.go r6.go r7.go r8.go r9.go",
 			},
-			gateCore:    {"1701 code lines in guardian, of 1700 at most"},
+			gateCore:    {"1851 code lines in guardian, of 1850 at most"},
 			gateMethods: {"methods/methods.T: methods in 7 files, of 6 at most"},
 			gateFields: {
 				"contracts/records.go: contracts.DecisionRecord has 1 fields: it needs no exemption",

@@ -65,7 +65,7 @@ const (
 const (
 	columns        = 120
 	commentColumns = 100
-	maxCore        = 1700 // code lines of guardian
+	maxCore        = 1850 // code lines of guardian
 	maxFields      = 20
 	maxMethodFiles = 6
 	maxRoot        = 45 // files of any kind in the root

@@ -22,7 +22,7 @@ func (l *loader) readBudgets(p docValue) {
 			continue
 		}
 		id, named := l.ruleID(b)
-		x := program.Budget{Name: l.prefix + id, Of: l.ofOverlay()}
+		x := program.Budget{Name: l.prefix + id, Of: l.ofOverlay(), At: l.placed(b.at)}
 		l.readTerm(b, &x)
 		var tools []*program.Tool
 		if sel, ok := l.need(b, "tools"); ok {

@@ -30,7 +30,7 @@ type constant struct {
 	kind  crypto.Kind
 	flag  bool
 	limit float64
-	text  []byte
+	text  string
 	more  *program.Operand
 	takes jsonschema.Types // that the value may have
 	ok    bool
@@ -63,7 +63,7 @@ func (c *constants) operand(p docValue, o operator, n *program.Node) (takes json
 		return o.takes, ok
 	case program.OpPrefix, program.OpSuffix:
 		s, ok := c.text(p)
-		n.Text = []byte(s)
+		n.Text = s
 		if ok && s == "" {
 			c.refuse(p.at, "every string has an empty "+o.name, "remove the test")
 			ok = false
@@ -79,13 +79,13 @@ func (c *constants) operand(p docValue, o operator, n *program.Node) (takes json
 	list, ok := c.strings(p)
 	ok = ok && c.destinations(list, o.op, n.More)
 	if ok && o.op == program.OpWithin && len(n.More.Below) == 1 {
-		n.Op, n.Text = program.OpBelow, []byte(strings.TrimSuffix(n.More.Below[0].Below, "/"))
+		n.Op, n.Text = program.OpBelow, strings.TrimSuffix(n.More.Below[0].Below, "/")
 	}
 	return o.takes, ok
 }
 
 func (c *constants) scalar(p docValue, o operator, n *program.Node) (takes jsonschema.Types, ok bool) {
-	n.Kind, n.Text, n.Limit = p.v.Kind(), append([]byte(nil), p.v.Raw()...), p.v.Float()
+	n.Kind, n.Text, n.Limit = p.v.Kind(), string(p.v.Raw()), p.v.Float()
 	takes = typesOf(n.Kind) & o.takes
 	if takes == 0 {
 		c.refuse(p.at, o.name+" takes "+o.takes.String()+", not "+article(n.Kind), "correct the operand")

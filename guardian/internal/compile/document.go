@@ -125,7 +125,8 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	}
 	l.readConditions()
 	if only := l.root.get("only"); only.exists() {
-		l.closed, l.inside = true, l.catalog.selected(only, false)
+		l.closed, l.terms.Closed = true, true
+		l.inside = l.catalog.selected(only, false)
 	}
 }
 

@@ -101,6 +101,7 @@ func (f floor) readCeilings(p docValue) {
 	risk := string(contracts.High)
 	if x := p.get("risk"); x.exists() {
 		risk, _ = f.oneOf(x, risks...)
+		f.terms.Risks = true
 	}
 	if x := p.get("calls"); x.exists() {
 		n, ok := x.v.Uint()
@@ -115,9 +116,12 @@ func (f floor) readCeilings(p docValue) {
 		if f.terms.Calls > 0 {
 			f.clause(t)
 		}
+		if most.Args < t.Limits.Args {
+			t.ArgsBy = f.prefix
+		}
 		t.Limits = t.Limits.Lower(most)
 		if depth < maxArgsDepth && (t.Depth == 0 || depth < t.Depth) {
-			t.Depth = depth
+			t.Depth, t.DepthBy = depth, f.prefix
 		}
 		if slices.Index(risks, string(t.Risk)) > slices.Index(risks, risk) {
 			f.clause(t).Risky = true

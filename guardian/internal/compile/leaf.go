@@ -51,7 +51,7 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	}
 	if o.op == program.OpHas {
 		role, ok := c.text(x)
-		n.Text = []byte(role)
+		n.Text = role
 		return n, c.neverAbsent(p) && ok
 	}
 	takes, maybe, ok := c.operand(x, o, &n)

@@ -28,6 +28,7 @@ func (s *Stack) Narrow(overlays []contracts.Document) (*Stack, error) {
 	n := *s
 	n.Documents, n.Records = slices.Clip(n.Documents), slices.Clip(n.Records)
 	n.Expiring, n.Asked = slices.Clip(n.Expiring), slices.Clip(n.Asked)
+	n.Terms, n.Places = slices.Clip(n.Terms), slices.Clip(n.Places)
 	n.own = make(map[string]*program.More, len(s.own)+2)
 	maps.Copy(n.own, s.own)
 	partial := slices.ContainsFunc(loaders, (*loader).hides)

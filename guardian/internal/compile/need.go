@@ -18,6 +18,7 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 	switch {
 	case p.has("receipt"):
 		n, ok := c.receipt(p, 1, relaxes)
+		n.At = c.placed(p.at)
 		x := program.Need{Receipt: n}
 		if ok {
 			x.Lacks = "no receipt of " + n.More.Prior.Tool + " in the session, as it is required"

@@ -14,6 +14,12 @@ const (
 
 // predicate compiles p. If it returns false it has refused p.
 func (c *compiler) predicate(p docValue, depth int, pol polarity) (program.Node, bool) {
+	n, ok := c.unplaced(p, depth, pol)
+	n.At = c.placed(p.at)
+	return n, ok
+}
+
+func (c *compiler) unplaced(p docValue, depth int, pol polarity) (program.Node, bool) {
 	if !p.isObject() {
 		c.refuse(p.at, "is "+article(p.v.Kind())+", not a predicate", "write an object like {arg: /path, eq: x}")
 		return program.Node{}, false

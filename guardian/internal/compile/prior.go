@@ -66,7 +66,7 @@ func (c *compiler) session(p docValue) (program.Node, bool) {
 			return n, false
 		}
 		name, ok := c.text(label)
-		n.Text = []byte(name)
+		n.Text = name
 		return n, ok && c.catalog.declared(label)
 	case "tainted":
 		n := program.Node{Op: program.OpTainted, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}

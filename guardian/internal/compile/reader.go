@@ -20,6 +20,7 @@ type reader struct {
 	errs    []*LoadError
 	refused int                       // how often; an error that is noted already counts, too
 	noted   map[refusal]*program.Tool // see note
+	places  *places                   // nil: of a grant
 }
 
 // A refusal is a place and what is wrong there.
@@ -50,6 +51,26 @@ func (r *reader) note(x refusal, t *program.Tool) (before bool) {
 
 func (r *reader) unsupported(at, what string) {
 	r.refuse(at, what+" is not supported by this version of helm", "remove it")
+}
+
+// places are those of a document that a trace of a judgement may name: JSON Pointers, each once.
+type places struct {
+	list  []string // from 1 on
+	known map[string]int32
+}
+
+// placed returns the number of a place, or 0 in a grant, which is no document of the stack.
+func (r *reader) placed(at string) int32 {
+	if r.places == nil {
+		return 0
+	}
+	n, ok := r.places.known[at]
+	if !ok {
+		n = int32(len(r.places.list))
+		r.places.list = append(r.places.list, at)
+		r.places.known[at] = n
+	}
+	return n
 }
 
 // pos returns the position of a value or, if it has none, of the nearest one around it that has.

@@ -34,7 +34,7 @@ func (l *loader) readRequires(p docValue) {
 				x = of
 			} else if x == nil || !x.General {
 				l.idle.tools++
-				x = &program.Requirement{Name: l.prefix + id, Of: l.ofOverlay(), Any: either}
+				x = &program.Requirement{Name: l.prefix + id, Of: l.ofOverlay(), Any: either, At: l.placed(r.at)}
 				if !l.readRequirement(r, needs, t, x) || !ok || !named {
 					x = nil
 					continue

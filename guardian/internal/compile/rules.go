@@ -78,7 +78,7 @@ func (l *loader) addRule(r docValue, tools []*program.Tool, allow bool, id strin
 				x.General = false
 				continue
 			}
-			x.Name = l.prefix + id
+			x.Name, x.At = l.prefix+id, l.placed(r.at)
 			if len(tools) > 1 {
 				made[t.Shape] = x
 			}

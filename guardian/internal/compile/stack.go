@@ -18,6 +18,8 @@ type Stack struct {
 	Records   []contracts.PolicyDocument // likewise
 	Expiring  []Expiring                 // likewise
 	Asked     []Asked                    // likewise
+	Terms     []*program.Terms           // likewise; nil of a bundle
+	Places    [][]string                 // likewise: by the numbers in rules and predicates
 	Tools     map[string]*program.Tool   // shared with the stacks that this one is narrowed to
 
 	names   []string          // of the tools, sorted
@@ -79,7 +81,7 @@ func checkCount(documents int) error {
 func loadAll(docs []contracts.Document) []*loader {
 	loaders := make([]*loader, len(docs))
 	for i, doc := range docs {
-		r := &reader{doc: doc}
+		r := &reader{doc: doc, places: &places{[]string{""}, map[string]int32{}}}
 		l := &loader{
 			reader:  r,
 			catalog: &catalog{reader: r, tools: map[string]*program.Tool{}, doubtful: map[string]bool{}},
@@ -177,6 +179,7 @@ func (s *Stack) add(l *loader) {
 	s.Documents = append(s.Documents, l.doc)
 	s.Records = append(s.Records, l.record)
 	s.Asked = append(s.Asked, l.asked...)
+	s.Terms, s.Places = append(s.Terms, l.terms), append(s.Places, l.places.list)
 	if l.expires == 0 {
 		return
 	}

@@ -17,7 +17,8 @@ type Budget struct {
 	Per    string // all, caller, tenant, tool or session
 	Window *value.Window
 	Cost   Cost
-	Refund bool // the charge is given back if the tool itself failed
+	Refund bool  // the charge is given back if the tool itself failed
+	At     int32 // its place in the document
 }
 
 // Subject returns whose balance a call is charged to, or why there is none. The payer is who it is

@@ -24,7 +24,9 @@ type Evaluator struct {
 	What    string // the first error
 	Visits  int
 
-	time contracts.Time
+	trace  *Trace // nil: nobody looks on
+	unseen int    // visits that nobody has to be told of: MaxVisits, or with a trace -1
+	time   contracts.Time
 	values
 	recall
 }
@@ -34,6 +36,7 @@ type Evaluator struct {
 func (e *Evaluator) Begin(
 	subjects []Subject, in *contracts.Inputs, state *contracts.SessionState, past past.Past,
 ) {
+	e.unseen = MaxVisits
 	e.time = in.Time
 	e.values.tool, e.args, e.caller = subjects, in.Args, in.Caller
 	if n := len(subjects); len(e.slots) < n {
@@ -45,7 +48,7 @@ func (e *Evaluator) Begin(
 
 // Forget keeps nothing of the call but memory.
 func (e *Evaluator) Forget() {
-	e.Pointer, e.What, e.Visits, e.time = "", "", 0, 0
+	e.Pointer, e.What, e.Visits, e.trace, e.unseen, e.time = "", "", 0, nil, 0, 0
 	for _, i := range e.touched {
 		e.slots[i] = slot{}
 	}
@@ -77,9 +80,19 @@ func (e *Evaluator) Record(state *contracts.SessionState) {
 	state.Sort()
 }
 
+// Watch has a trace made of what is evaluated, until Begin.
+func (e *Evaluator) Watch(t *Trace) { e.trace, e.unseen = t, -1 }
+
 // Match returns the first rule that matches, or fails, and whether it failed. If none does it
 // returns No.
 func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
+	if e.trace != nil {
+		return e.matchTraced(rules)
+	}
+	return e.match(rules)
+}
+
+func (e *Evaluator) match(rules []Rule) (*Rule, Answer) {
 	for i := range rules {
 		a := Yes
 		for k := range rules[i].Tests {
@@ -108,6 +121,9 @@ func (e *Evaluator) All(tests []Node) Answer {
 // Eval evaluates a predicate. It is the hot path: one call for a leaf, one pass over its operator.
 func (e *Evaluator) Eval(n *Node) Answer {
 	if n.Op < OpHas {
+		if e.trace != nil && e.trace.enters(n) {
+			return e.traced(n)
+		}
 		if n.Op-OpAll > OpAny-OpAll { // neither; the zero op wraps round
 			return e.combined(n)
 		}
@@ -120,8 +136,14 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return open
 	}
 	e.Visits++
-	if e.Visits > MaxVisits {
-		return e.fail(n, TooMany)
+	if e.Visits > e.unseen {
+		if e.trace != nil && e.trace.enters(n) {
+			e.Visits-- // it is counted when it is come to again
+			return e.traced(n)
+		}
+		if e.Visits > MaxVisits {
+			return e.fail(n, TooMany)
+		}
 	}
 	switch n.Op {
 	case OpHas:
@@ -166,14 +188,14 @@ func (e *Evaluator) Eval(n *Node) Answer {
 	switch n.Op {
 	case OpEq:
 		if x.kind == n.Kind && !n.Fold {
-			return AnswerOf(string(x.text) == string(n.Text))
+			return AnswerOf(string(x.text) == n.Text)
 		}
-		return e.same(n, x, n.Text)
+		return same(e, n, x, n.Text)
 	case OpNe:
 		if x.kind == n.Kind && !n.Fold {
-			return AnswerOf(string(x.text) != string(n.Text))
+			return AnswerOf(string(x.text) != n.Text)
 		}
-		return e.same(n, x, n.Text)
+		return same(e, n, x, n.Text)
 	case OpIn, OpNotIn:
 		if x.kind != n.Kind {
 			return e.fail(n, otherType)
@@ -193,7 +215,7 @@ func (e *Evaluator) Eval(n *Node) Answer {
 		return AnswerOf(len(x.text) >= len(n.Text) && n.equal(x.text[len(x.text)-len(n.Text):]))
 	case OpBelow:
 		k := len(n.Text)
-		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == string(n.Text) && (len(x.text) == k ||
+		return AnswerOf(len(x.text) >= k && string(x.text[:k]) == n.Text && (len(x.text) == k ||
 			x.text[k] == '/'))
 	case OpMatch:
 		return AnswerOf(n.More.Pattern.Match(x.text))
@@ -301,7 +323,7 @@ func (e *Evaluator) compare(n *Node, x *slot) Answer {
 	}
 	switch n.Op {
 	case OpEq, OpNe:
-		return e.same(n, x, y.text)
+		return same(e, n, x, y.text)
 	case OpLt:
 		return AnswerOf(x.num < y.num)
 	case OpLe:
@@ -317,7 +339,7 @@ func (e *Evaluator) compare(n *Node, x *slot) Answer {
 const otherType = "of another type than the rule compares it with"
 
 // same compares scalars.
-func (e *Evaluator) same(n *Node, x *slot, text []byte) Answer {
+func same[T []byte | string](e *Evaluator, n *Node, x *slot, text T) Answer {
 	switch {
 	case x.kind >= crypto.Array, x.kind != n.Kind && n.Ref == NoSlot:
 		return e.fail(n, otherType)
@@ -365,7 +387,7 @@ func (n *Node) equal(part []byte) bool {
 	if n.Fold {
 		return value.EqualFold(part, n.Text)
 	}
-	return string(part) == string(n.Text)
+	return string(part) == n.Text
 }
 
 func (o *Operand) containsHost(host []byte) bool {

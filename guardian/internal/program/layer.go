@@ -11,6 +11,7 @@ type Rule struct {
 	Name  string // layer:bundle:id
 	Tests []Node
 	Allow bool
+	At    int32 // its place in the document
 
 	General bool // it looks at no slot, so all tools share it
 }
@@ -23,6 +24,7 @@ type Terms struct {
 	Calls                   uint64               // ALLOWs that a session may have; 0: any number
 
 	Ceilings, Only string // rules that it denies with
+	Risks, Closed  bool   // it has a ceiling of risk, or only
 }
 
 // Concern reports whether the document is for a call. A document that names a caller is for the

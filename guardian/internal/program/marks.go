@@ -51,7 +51,7 @@ func (r *recall) isTainted() (is bool, what string) {
 }
 
 // hasLabel reports whether the session carries a label, or why that cannot be known.
-func (r *recall) hasLabel(label []byte) (has bool, what string) {
+func (r *recall) hasLabel(label string) (has bool, what string) {
 	if what = r.readMarks(); what != "" {
 		return false, what
 	}
@@ -73,7 +73,7 @@ func (r *recall) hasLabel(label []byte) (has bool, what string) {
 		r.marks.readLabels = true
 	}
 	for _, l := range labels {
-		if l == string(label) {
+		if l == label {
 			return true, ""
 		}
 	}

@@ -8,6 +8,7 @@ type Requirement struct {
 	Of    *Terms // of the overlay that it is in; nil if it is for every call
 	Tests []Node // it applies to a call if all hold
 	Any   bool   // one of the needs is enough
+	At    int32  // its place in the document
 	Needs []Need
 
 	General bool // as of a Rule

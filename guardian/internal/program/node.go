@@ -79,8 +79,9 @@ type Node struct {
 	Kind   crypto.Kind // of the operand
 	Slot   int32       // of the subject; negative in an element
 	Ref    int32       // slot of the operand; NoSlot if it is constant
+	At     int32       // its place in the document; 0: in none
 	Limit  float64     // number to compare with; of OpMatch: the steps of the pattern
-	Text   []byte
+	Text   string
 	Kids   []Node // of OpReceipt: its that, if there is one
 	More   *Operand
 }

@@ -15,7 +15,7 @@ type Tool struct {
 	Surface Surface
 	Driver  Driver
 	Limits  Limits // the lower of its own and the ceilings'
-	Depth   int    // of the arguments; 0: as deep as any may be
+	Ceilings
 	*Shape
 	Output    Output
 	Digest    contracts.Digest // of its declaration in the bundle
@@ -29,6 +29,13 @@ type Tool struct {
 	Requires  []*Requirement
 	Budgets   []Budget
 	Compared  [][]string // pointers by which later calls, of any tool, are compared with this one's
+}
+
+// Ceilings are what floors say of the arguments of a tool, apart from its limits.
+type Ceilings struct {
+	Depth   int    // of the arguments; 0: as deep as any may be
+	DepthBy string // the prefix of the rules of the floor that says so
+	ArgsBy  string // likewise of the size in the limits; "": the tool itself does
 }
 
 // More is what overlays say of a tool with which a stack was narrowed, after all that its documents

@@ -166,9 +166,9 @@ func (v *values) word(w string, as Reading, x *slot) {
 }
 
 // hasRole looks through the roles, which are few. It does not rely on their order.
-func (v *values) hasRole(role []byte) bool {
+func (v *values) hasRole(role string) bool {
 	for _, r := range v.caller.Roles {
-		if r == string(role) {
+		if r == role {
 			return true
 		}
 	}

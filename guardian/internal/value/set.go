@@ -82,11 +82,11 @@ func AppendLower(dst, b []byte) []byte {
 
 // EqualFold reports whether a and b are equal but for the case of ASCII letters. Other letters do
 // not fold: there is no locale, and there are no two spellings of different length.
-func EqualFold(a, b []byte) bool {
+func EqualFold[A, B []byte | string](a A, b B) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	for i := range a {
+	for i := range len(a) {
 		if lower(a[i]) != lower(b[i]) {
 			return false
 		}
