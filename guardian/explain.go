@@ -65,9 +65,10 @@ type Read struct {
 	// Pointer is a JSON Pointer into the arguments, with stars if it is one of several elements; or
 	// "caller id", "caller tenant", "caller roles", "time", "session calls", "session calls of TOOL",
 	// "session tainted", "session labels", "receipt TOOL" or "fact NAME".
-	Pointer string          `json:"pointer"`
-	Type    string          `json:"type,omitempty"`  // of JSON; "missing" if it is not there, or null; "" of a receipt
-	Value   json.RawMessage `json:"value,omitempty"` // only with ExplainOptions.Values
+	Pointer string `json:"pointer"`
+	// Type is one of JSON, "missing" of a value that is not there or null, and "" of a receipt.
+	Type  string          `json:"type,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"` // only with ExplainOptions.Values
 }
 
 // tracings are the memory of traces. A trace that is handed out has its own.
@@ -105,8 +106,8 @@ func (t *tracing) steps() Trace {
 			}
 		}
 		x := Step{
-			Condition: int(s.Condition), Document: t.policy.stack.Documents[document].Name, Rule: s.Name, Pointer: pointer,
-			Result: Result(s.Answer), kind: s.Kind, held: s.Held,
+			Condition: int(s.Condition), Document: t.policy.stack.Documents[document].Name, Rule: s.Name,
+			Pointer: pointer, Result: Result(s.Answer), kind: s.Kind, held: s.Held,
 		}
 		if s.Limit {
 			x.Rule = ""
