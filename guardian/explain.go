@@ -62,9 +62,9 @@ func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // A Read is a value that a predicate looked at.
 type Read struct {
-	// Pointer is a JSON Pointer into the arguments, with stars if it is one of several elements; or
-	// "caller id", "caller tenant", "caller roles", "time", "session calls", "session calls of TOOL",
-	// "session tainted", "session labels", "receipt TOOL" or "fact NAME".
+	// Pointer is a JSON Pointer into the arguments, with stars if it is one of several elements;
+	// or "caller id", "caller tenant", "caller roles", "time", "session calls", with " of TOOL" if
+	// it is of one, "session tainted", "session labels", "receipt TOOL" or "fact NAME".
 	Pointer string `json:"pointer"`
 	// Type is one of JSON, "missing" of a value that is not there or null, and "" of a receipt.
 	Type  string          `json:"type,omitempty"`
