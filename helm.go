@@ -335,9 +335,6 @@ func (sh *shared) record(
 	blobs ...[]byte,
 ) (*proofgraph.Slot, error) {
 	at, _ := sh.clock(s) // it stands still if it fails
-	if b.module != nil {
-		b.module.under, under = under, b.module.place
-	}
 	slot, err := sh.log.Place(s.chain, at, parents, under)
 	if err != nil {
 		return nil, err
@@ -355,12 +352,19 @@ func (sh *shared) record(
 }
 
 // settle returns a function that settles a call's charges while its receipt takes its place in the
-// log: charges that the receipt does not keep are given back.
-func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt) func(uint64) error {
-	if len(charges) == 0 {
+// log: charges that the receipt does not keep are given back. m is the module that the receipt
+// names, if modules are kept.
+func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt, m *keptModule) func(uint64) error {
+	if len(charges) == 0 && m == nil {
 		return nil
 	}
-	return func(uint64) error { return sh.ledger.Settle(charges, r.Settled, r.Reason) }
+	return func(uint64) error {
+		if m != nil { // a store does not store again what it has from an earlier process
+			m.first = !sh.stored[m.name]
+			sh.stored[m.name] = true
+		}
+		return sh.ledger.Settle(charges, r.Settled, r.Reason)
+	}
 }
 
 // observe reports an event to the observer. Its panics are dropped, because the call is over.

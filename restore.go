@@ -275,7 +275,7 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", call.index, err)
 		}
-		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt)
+		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt, nil)
 		s := sh.session(call.session)
 		s.mu.Lock()
 		slot, err := sh.record(s, st, []contracts.Digest{hash}, settle, b)

@@ -155,11 +155,9 @@ func (c *call) late(p *placement) func(executor.Result, error) {
 
 // A keptModule is the module that a receipt names, if modules are kept.
 type keptModule struct {
-	shared *shared
-	name   contracts.Digest
-	bytes  []byte
-	under  func(uint64) error // what else is done as the receipt takes its place; may be nil
-	first  bool               // the receipt is the first of this process that names the module
+	name  contracts.Digest
+	bytes []byte
+	first bool // the receipt is the first of this process, in the order of the log, that names it
 }
 
 // module returns the module that the receipt is to bring to the store, or nil.
@@ -168,20 +166,7 @@ func (c *call) module() *keptModule {
 	if !sh.options.Keep.Modules || in == nil || in.Grants == nil || cell.Module(c.bound.Cell) == nil {
 		return nil
 	}
-	return &keptModule{shared: sh, name: in.Module, bytes: cell.Module(c.bound.Cell)}
-}
-
-// place finds out whether the receipt is the first, in the order of the log. A store does not store
-// again what it has from an earlier process.
-func (m *keptModule) place(index uint64) error {
-	if m.under != nil {
-		if err := m.under(index); err != nil {
-			return err
-		}
-	}
-	m.first = !m.shared.stored[m.name]
-	m.shared.stored[m.name] = true
-	return nil
+	return &keptModule{name: in.Module, bytes: cell.Module(c.bound.Cell)}
 }
 
 // conclude signs the receipt of a run while holding the session lock.
@@ -220,7 +205,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	parents := []contracts.Digest{decision}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt), b, blobs...)
+	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt, b.module), b, blobs...)
 	if err == nil && receipt.Outcome == contracts.Executed {
 		policy := c.k.current()
 		for _, pointers := range policy.Compared(receipt.Tool) {

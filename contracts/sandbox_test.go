@@ -55,6 +55,8 @@ func TestGrantsForm(t *testing.T) {
 		assert.Equal(t, text, grantsOf(t, info))
 		frozen := info.Frozen()
 		assert.Equal(t, text, grantsOf(t, &frozen))
+		frozen.Grants.Gas++ // which nobody does: the form is not made again
+		assert.Equal(t, text, grantsOf(t, &frozen))
 	}
 	in, err := ParseInputs((&Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t",
 		Sandbox: full}).Append(nil))
