@@ -9,6 +9,14 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
+// Profiles that no document declares.
+const (
+	ProfilePure     = "pure"     // the zero Sandbox
+	ProfileReported = "reported" // the tool ran elsewhere, and its outcome was reported
+)
+
+const missingGrants = "missing with the profile reported, and only with it"
+
 // Limits of docs/FORMATS.md sections 1 and 2, the same for writers and readers. Lengths are in
 // bytes.
 const (

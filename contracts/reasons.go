@@ -73,6 +73,7 @@ type reason struct {
 	output    bool // the receipt has outputHash and outputForm
 	partly    bool // the receipt may have them, of an output that is not empty
 	refund    bool // a budget may give the charge back
+	exhausts  bool // only a sandbox with grants ends a run with it
 	meaning   string
 	advice    string // for the model
 }
@@ -182,13 +183,13 @@ var registry = [...]reason{
 	{code: ReasonToolCanceled, condition: NoCondition, ran: true, outcome: Indeterminate,
 		meaning: "the caller went away while the tool ran",
 		advice:  "The call was cancelled; it may have had its effect. Check before you repeat the call."},
-	{code: ReasonGasExhausted, condition: NoCondition, ran: true, outcome: Failed,
+	{code: ReasonGasExhausted, condition: NoCondition, ran: true, outcome: Failed, exhausts: true,
 		meaning: "the tool used up its gas",
 		advice:  "The tool used up its computing budget. Ask for less."},
-	{code: ReasonTimeExhausted, condition: NoCondition, ran: true, outcome: Failed,
+	{code: ReasonTimeExhausted, condition: NoCondition, ran: true, outcome: Failed, exhausts: true,
 		meaning: "the tool used up its time",
 		advice:  "The tool used up its time. Ask for less."},
-	{code: ReasonMemoryExhausted, condition: NoCondition, ran: true, outcome: Failed,
+	{code: ReasonMemoryExhausted, condition: NoCondition, ran: true, outcome: Failed, exhausts: true,
 		meaning: "the tool used up its memory",
 		advice:  "The tool used up its memory. Ask for less."},
 	{code: ReasonOutputExhausted, condition: NoCondition, ran: true, outcome: Withheld,

@@ -193,6 +193,10 @@ func (r *Receipt) departs() (field, what string) {
 		return "signals", "of no output that was released"
 	case r.Sandbox != nil && r.Reason == ReasonOutcomeUnknown:
 		return "sandbox", "of a run that nobody saw"
+	case r.Sandbox != nil && (r.Sandbox.Grants == nil) != (r.Sandbox.Profile == ProfileReported):
+		return "sandbox.grants", missingGrants
+	case row.exhausts && (r.Sandbox == nil || r.Sandbox.Grants == nil):
+		return "sandbox", "missing, though one of its limits ended the run"
 	}
 	return "", ""
 }

@@ -36,6 +36,8 @@ func TestReceiptTable(t *testing.T) {
 		"TOOL_CANCELED":                {Indeterminate, Deny, false, false},
 		"OUTCOME_UNKNOWN":              {Indeterminate, Deny, false, false},
 	}
+	exhaustions := map[ReasonCode]bool{ // which nothing but a sandbox with grants ends a run with
+		"ERR_COMPUTE_GAS_EXHAUSTED": true, "ERR_COMPUTE_TIME_EXHAUSTED": true, "ERR_COMPUTE_MEMORY_EXHAUSTED": true}
 	reasons := []ReasonCode{"", "NO_SUCH_REASON", "allow"}
 	for r := range Reasons() {
 		reasons = append(reasons, r)
@@ -56,7 +58,7 @@ func TestReceiptTable(t *testing.T) {
 							r.FactsHash = &out
 						}
 						if variant&4 != 0 {
-							r.Sandbox = &SandboxUse{Gas: 1, Profile: "wasi"}
+							r.Sandbox = &SandboxUse{Gas: 1, Profile: "wasi", Grants: &out}
 						}
 						effect := r.Effect()
 						r.EffectHash = effect.Hash()
@@ -65,7 +67,7 @@ func TestReceiptTable(t *testing.T) {
 						ok = ok && outcome == want.outcome && verdict == want.verdict && form != "utf8" &&
 							(form != "") == (r.OutputHash != nil) && (want.perhaps || (form != "") == want.output) &&
 							(r.FactsHash == nil || outcome == Executed && form == "jcs") && (r.Sandbox == nil ||
-							reason != ReasonOutcomeUnknown)
+							reason != ReasonOutcomeUnknown) && (r.Sandbox != nil || !exhaustions[reason])
 						if err := r.Check(); (err == nil) != ok {
 							t.Fatalf("%s %s %s %q %d: Check says %v", outcome, verdict, reason, form, variant, err)
 						}
@@ -86,8 +88,9 @@ func TestReceiptTable(t *testing.T) {
 		}
 	}
 	// ALLOW: jcs with facts or without, and raw; drift: jcs and raw; the tool's own error: those
-	// and none; seven without an output; each with a sandbox or without. And unknown.
-	want := 2*(3+2+3+7) + 1
+	// and none; four without an output; each with a sandbox or without. Three exhaustions with a
+	// sandbox. And unknown.
+	want := 2*(3+2+3+4) + 3 + 1
 	assert.True(t, taken == want && cases >= 10_000, "%d of %d combinations are taken, want %d", taken, cases, want)
 }
 
@@ -118,12 +121,14 @@ func TestReceiptOfAFailedOutput(t *testing.T) {
 func TestCheckHoldsLimits(t *testing.T) {
 	t.Parallel()
 	good := Receipt{Outcome: Failed, Verdict: Allow, Reason: ReasonToolError, EffectType: Write, Tool: "t",
-		Sandbox: &SandboxUse{Gas: crypto.MaxInt, Profile: strings.Repeat("x", 128)}}
+		Sandbox: &SandboxUse{Gas: crypto.MaxInt, Profile: strings.Repeat("x", 128), Grants: new(Digest)}}
 	require.NoError(t, good.Check())
 	for name, spoil := range map[string]func(*Receipt){
-		"gas":              func(r *Receipt) { r.Sandbox = &SandboxUse{Gas: crypto.MaxInt + 1, Profile: "p"} },
-		"no profile":       func(r *Receipt) { r.Sandbox = &SandboxUse{} },
-		"a long profile":   func(r *Receipt) { r.Sandbox = &SandboxUse{Gas: 1, Profile: strings.Repeat("x", 129)} },
+		"gas":        func(r *Receipt) { r.Sandbox = &SandboxUse{Gas: crypto.MaxInt + 1, Profile: "p", Grants: new(Digest)} },
+		"no profile": func(r *Receipt) { r.Sandbox = &SandboxUse{} },
+		"a long profile": func(r *Receipt) {
+			r.Sandbox = &SandboxUse{Gas: 1, Profile: strings.Repeat("x", 129), Grants: new(Digest)}
+		},
 		"no effect":        func(r *Receipt) { r.EffectType = "" },
 		"effect of no one": func(r *Receipt) { r.EffectType = "execute" },
 		"no tool":          func(r *Receipt) { r.Tool = "" },

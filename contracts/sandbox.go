@@ -12,12 +12,6 @@ import (
 	"github.com/helmkernel/helm/crypto"
 )
 
-// Profiles that no document declares.
-const (
-	ProfilePure     = "pure"     // the zero Sandbox
-	ProfileReported = "reported" // the tool ran elsewhere, and its outcome was reported
-)
-
 // Defaults and limits of a sandbox. docs/FORMATS.md section 3.
 const (
 	fixedClock   = "fixed"
@@ -269,10 +263,7 @@ func (i *SandboxInfo) Check() error {
 	return i.Grants.Check()
 }
 
-const (
-	missingGrants = "missing with the profile reported, and only with it"
-	overGrants    = "over 8 KiB"
-)
+const overGrants = "over 8 KiB"
 
 // Clone returns a deep copy of i.
 func (i SandboxInfo) Clone() SandboxInfo {
@@ -326,6 +317,9 @@ func (i *SandboxInfo) visit(f *form) {
 	}
 	f.digest("module", &i.Module)
 	f.text("profile", required, &i.Profile, words128)
+	if f.reading && (i.Grants == nil) != (i.Profile == ProfileReported) {
+		f.fail("grants", missingGrants)
+	}
 }
 
 func (i *SandboxInfo) readGrants(f *form) {

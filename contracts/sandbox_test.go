@@ -159,6 +159,9 @@ func TestSandboxLimits(t *testing.T) {
 		"grants out of a record": {Profile: "p", Meter: 1, Grants: &Sandbox{Gas: 1e13}},
 	} {
 		assert.Error(t, info.Check(), name)
+		in := &Inputs{ArgsForm: "raw", ArgsHash: digest("x"), Session: "main", Tool: "t", Sandbox: &info}
+		_, err := ParseInputs(in.Append(nil))
+		assert.Error(t, err, name)
 	}
 }
 
@@ -299,5 +302,37 @@ func TestClosed(t *testing.T) {
 	for _, s := range []Sandbox{{Clock: "real"}, {Random: "real"}, {Env: []string{"A"}}, {Files: map[string]string{"/a": "read"}},
 		{Files: map[string]string{"/a": tree, "/b": "write"}}} {
 		assert.False(t, s.Closed(), "%+v", s)
+	}
+}
+
+// The grants of a receipt are there unless the tool ran elsewhere, and wherever a limit of theirs
+// ended the run.
+func TestReceiptGrants(t *testing.T) {
+	t.Parallel()
+	grants := digest("grants")
+	for _, reason := range []ReasonCode{ReasonToolError, ReasonToolPanic, ReasonGasExhausted, ReasonTimeExhausted,
+		ReasonMemoryExhausted, ReasonOutputExhausted, ReasonToolTimeout} {
+		exhausts := reason == ReasonGasExhausted || reason == ReasonTimeExhausted || reason == ReasonMemoryExhausted
+		for name, c := range map[string]struct {
+			use *SandboxUse
+			ok  bool
+		}{
+			"none":               {nil, !exhausts},
+			"granted":            {&SandboxUse{Profile: "p", Grants: &grants}, true},
+			"without grants":     {&SandboxUse{Profile: "p"}, false},
+			"reported":           {&SandboxUse{Profile: ProfileReported}, !exhausts},
+			"grants of a report": {&SandboxUse{Profile: ProfileReported, Grants: &grants}, false},
+		} {
+			r := &Receipt{EffectType: Read, Tool: "t", Reason: reason, Sandbox: c.use, DecisionHash: digest("prev")}
+			r.Outcome, r.Verdict = reason.Ending()
+			effect := r.Effect()
+			r.EffectHash = effect.Hash()
+			assert.Equal(t, c.ok, r.Check() == nil, "%s %s", reason, name)
+			st := &Statement{Header: Header{Key: digest("key"), Prev: digest("prev"), Lamport: 1, Seq: 1,
+				Session: "s", Time: 5}, Receipt: r}
+			_, err := reopen(t, st.Append(nil))
+			assert.True(t, (err == nil) == c.ok && (c.ok || isFault(err, Record, "predicate.sandbox")), "%s %s: %v",
+				reason, name, err)
+		}
 	}
 }

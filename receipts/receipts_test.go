@@ -75,6 +75,12 @@ func build(t testing.TB, o Result) *contracts.Receipt {
 	return r
 }
 
+// exhausts reports whether only a sandbox ends a run with the reason.
+func exhausts(reason contracts.ReasonCode) bool {
+	return reason == contracts.ReasonGasExhausted || reason == contracts.ReasonTimeExhausted ||
+		reason == contracts.ReasonMemoryExhausted
+}
+
 // Open accepts the receipt that Build makes for each end of a run, and the receipt records that
 // end.
 func TestEveryEndingOfARun(t *testing.T) {
@@ -87,7 +93,7 @@ func TestEveryEndingOfARun(t *testing.T) {
 			"no output": {Reason: reason}, "jcs": {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs"},
 			"raw": {Reason: reason, Output: []byte("hello"), Form: "raw"},
 			"sandbox": {Reason: reason, Sandbox: &contracts.SandboxUse{Gas: 5, Module: digest("module"),
-				Profile: "wasi"}},
+				Profile: "wasi", Grants: new(contracts.Digest)}},
 			"facts":   {Reason: reason, Output: []byte(`{"a":1}`), Form: "jcs", Facts: []byte(`{"/a":[1]}`)},
 			"signals": {Reason: reason, Output: []byte("hello"), Form: "raw", Signals: []string{"nul", "secret"}},
 		} {
@@ -95,6 +101,7 @@ func TestEveryEndingOfARun(t *testing.T) {
 			possible := outcome != contracts.Denied && (hasOutput == (o.Form != "") ||
 				reason == contracts.ReasonToolError) &&
 				(o.Sandbox == nil || reason != contracts.ReasonOutcomeUnknown) &&
+				(o.Sandbox != nil || !exhausts(reason)) &&
 				(o.Facts == nil || reason == contracts.ReasonAllow) &&
 				(o.Signals == nil || reason != contracts.ReasonContractDrift)
 			r, err := Build(allow(), digest("decision's entry"), o)
@@ -166,11 +173,14 @@ func TestBuildRefuses(t *testing.T) {
 		"signals out of order": {allow(), jcs(Result{Reason: contracts.ReasonAllow,
 			Signals: []string{"secret", "nul"}})},
 		"sandbox of the unseen": {allow(), Result{Reason: contracts.ReasonOutcomeUnknown,
-			Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
+			Sandbox: &contracts.SandboxUse{Profile: "wasi", Grants: new(contracts.Digest)}}},
 		"sandbox without a profile": {allow(), Result{Reason: contracts.ReasonToolError,
-			Sandbox: &contracts.SandboxUse{}}},
+			Sandbox: &contracts.SandboxUse{Grants: new(contracts.Digest)}}},
+		"sandbox without grants": {allow(), Result{Reason: contracts.ReasonToolError,
+			Sandbox: &contracts.SandboxUse{Profile: "wasi"}}},
+		"exhausted without a sandbox": {allow(), Result{Reason: contracts.ReasonGasExhausted}},
 		"gas beyond doubles": {allow(), Result{Reason: contracts.ReasonToolError,
-			Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi"}}},
+			Sandbox: &contracts.SandboxUse{Gas: crypto.MaxInt + 1, Profile: "wasi", Grants: new(contracts.Digest)}}},
 	} {
 		r, err := Build(c.d, digest("e"), c.o)
 		assert.True(t, err != nil && r == nil, "%s: %+v", name, r)
@@ -252,14 +262,15 @@ func TestChargesStay(t *testing.T) {
 // A receipt shares no memory with the values it was built from.
 func TestReceiptIsACopy(t *testing.T) {
 	t.Parallel()
-	use := &contracts.SandboxUse{Gas: 5, Module: digest("module"), Profile: "wasi"}
+	grants := digest("grants")
+	use := &contracts.SandboxUse{Gas: 5, Grants: &grants, Module: digest("module"), Profile: "wasi"}
 	output, facts, signals := []byte(`{"a":1}`), []byte(`{"/a":[1]}`), []string{"nul"}
 	d := allow(contracts.Charge{Amount: 2, Budget: "P1:bank:pay", Limit: 5, Window: "total"})
 	r, err := Build(d, digest("e"), Result{Reason: contracts.ReasonAllow, Output: output, Form: "jcs", Sandbox: use,
 		Facts: facts, Signals: signals})
 	require.NoError(t, err)
-	use.Gas, output[1], d.Charges[0].Amount, d.Tool, facts[2], signals[0] = 6, 'x', 3, "other", 'x', "x"
-	assert.True(t, r.Sandbox.Gas == 5 && *r.FactsHash == digest(`{"/a":[1]}`) && r.Signals[0] == "nul" && *r.OutputHash == digest(`{"a":1}`) && r.Settled[0].Amount == 2 &&
+	use.Gas, grants, output[1], d.Charges[0].Amount, d.Tool, facts[2], signals[0] = 6, digest("others"), 'x', 3, "other", 'x', "x"
+	assert.True(t, r.Sandbox.Gas == 5 && *r.Sandbox.Grants == digest("grants") && *r.FactsHash == digest(`{"/a":[1]}`) && r.Signals[0] == "nul" && *r.OutputHash == digest(`{"a":1}`) && r.Settled[0].Amount == 2 &&
 		r.Tool == "send_money", "%+v", r)
 }
 
