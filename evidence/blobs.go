@@ -165,7 +165,10 @@ func documentOf(digest contracts.Digest, doc crypto.Value) contracts.PolicyDocum
 	return is
 }
 
-// keepModule keeps a module. What it has is not looked into.
+// maxModule is the largest size of a module.
+const maxModule = 32 << 20
+
+// keepModule keeps a module. Only its size is looked at.
 func (x *blobs) keepModule(d contracts.Digest) *Error {
 	if _, ok := x.modules[d]; ok {
 		return nil
@@ -195,6 +198,10 @@ func (x *blobs) form(b []byte, as entry.Role) string {
 	case entry.Text:
 		if !contracts.IsMessage(string(b)) {
 			return "not 1 to 262,144 bytes of UTF-8"
+		}
+	case entry.Module:
+		if len(b) > maxModule {
+			return "longer than 32 MiB"
 		}
 	case entry.Document, entry.Output:
 		limits := crypto.Limits{Bytes: maxBlob, Depth: contracts.MaxRecordDepth, Object: as == entry.Document}

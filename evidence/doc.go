@@ -108,7 +108,10 @@
 //	            every field, with pending and the approvals that count; inputs agree with
 //	            decision, entry and log; outputs with the entries that name them and with the
 //	            response schema that the tool pins; facts and signals with outputs, and with what
-//	            the tool declares
+//	            the tool declares; the sandbox of a receipt with that of the inputs, and its gas
+//	            with what was granted
+//	RERUN       a call that ran in a closed sandbox, run again, ends as its receipt says; only if
+//	            Options has a Rerun
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are
@@ -141,6 +144,24 @@
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,
 // blobs under BLOB.
+//
+// # Runs again
+//
+// A sandbox is closed if its run is a function of the module, the grants, the arguments and the
+// decision alone (contracts.Sandbox.Closed). An auditor who has these can derive the receipt. With
+// [Options].Rerun, which package sandbox provides, each such call is run again, with the gas that
+// its receipt says was used and no more. What it returns goes through the tool's output limit and
+// the pinned response schema, as in the executor. Reason, gas, outputHash and outputForm must then
+// be the receipt's: that is RERUN. The output itself need not be kept.
+//
+// So neither the kernel nor the host can have put another output into the place of the one that the
+// module computes. That the module does what its name says is not proved: [Rerun].Unpinned counts
+// the runs whose module no demand of the policy lists, so that the host chose what ran. Nor is it
+// proved that a call was made only once. Who holds the kernel's key may try decisions, until the
+// random numbers or the time that follow from one give an output that they like.
+//
+// Every other receipt of a sandbox is counted by why it was not run, and none of them counts as the
+// same. A receipt that leaves out the sandbox which the inputs have is found by REPLAY.
 //
 // # Back-tests
 //
@@ -210,6 +231,10 @@
 // of writing out the trust state. BackTest takes one judgement a call longer. It holds 8 bytes a
 // change, whose entries it reads again, 8 for each call that cannot be judged, the candidate's
 // balances, and the taint and labels that sessions have by it.
+//
+// A run again takes the time that its module takes, within RerunGas, and reads the inputs of its
+// call again. Up to 64 MiB of modules are held, and the arguments of the calls that are under way,
+// two for each goroutine; what runs has its own memory.
 //
 // If GOMAXPROCS allows several processors, goroutines open entries ahead of their turn: up to 16
 // with the caller's, which alone reads, and does everything that depends on earlier entries. Each

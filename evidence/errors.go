@@ -77,16 +77,20 @@ var (
 	// ErrReplay is a verdict that the guardian does not repeat, or kept inputs or outputs that the
 	// log contradicts.
 	ErrReplay = errors.New("REPLAY")
+
+	// ErrRerun is a receipt that is not what a module returns when its call is run again. With an
+	// Err it is a call that could not be run, for a reason that is no fault of the pack.
+	ErrRerun = errors.New("RERUN")
 )
 
 // An Error says which check failed, and where. It holds no arguments, no output and no keys but
 // public ones.
 type Error struct {
-	Check error  // one of ErrInput to ErrReplay
+	Check error  // one of ErrInput to ErrRerun
 	Entry int64  // index of the entry; -1: it is of none
 	Field string // dotted path in the record, or the member or blob; may be ""
 	What  string
-	Err   error // of the reader or the store, if it could not be read
+	Err   error // of the reader, the store or Options.Rerun, if it failed
 }
 
 // newError returns an error of no entry.

@@ -35,6 +35,9 @@ func (v *verifier) finish() error {
 	if v.replay.bad != nil {
 		return v.replay.bad
 	}
+	if f := v.replay.runs.finish(); f != nil {
+		return f
+	}
 	v.report.Checkpoint = note
 	v.complete(&v.report)
 	return nil
@@ -51,7 +54,7 @@ func (v *verifier) complete(r *Report) {
 	slices.SortFunc(r.Open, func(a, b Call) int { return cmp.Compare(a.Index, b.Index) })
 	slices.SortFunc(v.blobs.lacking, entry.Compare)
 	r.Erased = slices.Compact(v.blobs.lacking)
-	r.Replay = v.replay.report
+	r.Replay, r.Rerun = v.replay.report, v.replay.runs.report
 	slices.SortFunc(r.Replay.Engines, func(a, b contracts.Engine) int {
 		return cmp.Or(cmp.Compare(a.Rules, b.Rules), cmp.Compare(a.Threat, b.Threat))
 	})

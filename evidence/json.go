@@ -17,6 +17,7 @@ type (
 		History        History            `json:"history"`
 		Signer         Signer             `json:"signer"`
 		Replay         replayed           `json:"replay"`
+		Rerun          ranAgain           `json:"rerun"`
 		Origin         string             `json:"origin"`
 		Size           uint64             `json:"size"`
 		Behind         uint64             `json:"behind"`
@@ -40,6 +41,16 @@ type (
 		Entries       []uint64 `json:"entries"`
 		Engines       []engine `json:"engines"`
 	}
+	ranAgain struct {
+		Same       uint64 `json:"same"`
+		Unpinned   uint64 `json:"unpinned"`
+		Open       uint64 `json:"open"`
+		Ended      uint64 `json:"ended"`
+		NotKept    uint64 `json:"notKept"`
+		OtherMeter uint64 `json:"otherMeter"`
+		Over       uint64 `json:"over"`
+		Differing  uint64 `json:"differing"`
+	}
 	engine struct {
 		Rules  uint64 `json:"rules"`
 		Threat uint64 `json:"threat"`
@@ -56,6 +67,7 @@ type (
 		Asked   Level  `json:"asked"`
 		Fault   fault  `json:"fault"`
 		Replay  differ `json:"replay"`
+		Rerun   differ `json:"rerun"`
 	}
 	fault struct {
 		Check string `json:"check"`
@@ -79,9 +91,9 @@ type (
 // MarshalJSON returns the whole report: no list is cut, success is for what was asked, digests are
 // in hex, the checkpoint is the text that it is, and -1 is the entry of a fault that is of none.
 // The names are those of the fields. Of an INVALID pack it returns success, level, asked, fault and
-// how many verdicts differ. Of a verification that was ended it returns "unfinished" and no level,
-// since nothing is said of the pack. The text is ASCII: a pack may have names that no terminal
-// should be shown.
+// how many verdicts and runs differ. Of a verification that was ended it returns "unfinished" and
+// no level, since nothing is said of the pack. The text is ASCII: a pack may have names that no
+// terminal should be shown.
 func (r Report) MarshalJSON() ([]byte, error) {
 	switch f := r.Fault; {
 	case f != nil:
@@ -89,7 +101,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		if f.Err != nil {
 			x.Cause = f.Err.Error()
 		}
-		return marshal(refused{Level: Invalid, Asked: r.asked(), Fault: x, Replay: differ{r.Replay.Differing}})
+		return marshal(refused{Level: Invalid, Asked: r.asked(), Fault: x,
+			Replay: differ{r.Replay.Differing}, Rerun: differ{r.Rerun.Differing}})
 	case r.Level == Invalid:
 		return marshal(unfinished{Unfinished: true, Asked: r.asked()})
 	}
@@ -99,6 +112,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 			r.Replay.Replayed, r.Replay.KernelsOwn, r.Replay.NotReplayable, r.Replay.Differing,
 			r.Replay.Unseen, all(r.Replay.Entries), []engine{},
 		},
+		Rerun:  ranAgain(r.Rerun),
 		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions,
 		Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,
 		Open: []opened{}, Erased: all(r.Erased),

@@ -46,6 +46,18 @@ type Options struct {
 
 	// Level is the level that is asked for; the report has it as Asked. Zero is Logged.
 	Level Level
+
+	// Rerun runs calls again whose sandbox was closed, and their receipts must say what it returns:
+	// Runtime.Rerun of package sandbox returns one. It runs code that the pack brought, or that the
+	// caller added. It is called from as many goroutines as GOMAXPROCS allows, up to 16, and must
+	// return when its context ends. The calls that are under way have at most 2 GiB of memory
+	// granted together. If Rerun is nil, nothing is run.
+	Rerun contracts.Rerun
+
+	// RerunGas bounds what the runs cost, since a pack may ask for years. Zero is 1e12. The gas of
+	// the receipts is added up in log order: calls with which it would exceed RerunGas are counted
+	// as Over, and are not run.
+	RerunGas uint64
 }
 
 // check does the check INPUT, except for what only the entries can show of the last checkpoint,

@@ -23,19 +23,22 @@ func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
 		kept.facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
 		kept.facts = bytes.Clone(kept.facts) // the output is read next
 	}
-	if s := x.Sandbox; s != nil && f == nil && s.Profile != entry.Reported {
+	if s := x.Sandbox; s != nil && f == nil && s.Profile != contracts.ProfileReported {
 		f = r.blobs.keepModule(s.Module)
 	}
 	if x.OutputHash != nil && f == nil { // last, since it is looked into
 		kept.output, f = r.blobs.keep(*x.OutputHash, entry.OutputRole(x))
 	}
-	switch {
-	case f != nil:
+	if f != nil {
 		return f
-	case call.kept && x.Sandbox != nil && sandboxOf(x.Sandbox.Module, x.Sandbox.Profile) != call.sandbox:
-		return r.differs("predicate.sandbox", "not the one that the driver declared")
 	}
-	return r.declared(x, call, kept)
+	if field, what := call.ran(x); field != "" {
+		return r.differs("predicate."+field, what)
+	}
+	if f := r.declared(x, call, kept); f != nil {
+		return f
+	}
+	return r.runs.again(x, call)
 }
 
 // A keptOf is what was kept of a receipt; nil is what was not.

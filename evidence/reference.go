@@ -14,8 +14,8 @@ type pending struct {
 	seq     uint64
 	same    contracts.Digest // of all that decision and receipt both say
 	policy  contracts.Digest
-	sandbox contracts.Digest // that the driver declared, if the inputs are kept
-	kept    bool             // the inputs are
+	kept    bool // the inputs are
+	box     *box // that the driver declared; nil if the inputs have none, or are not kept
 	charges []contracts.Charge
 	nonces  []string // of the requests whose approvals it consumed; nil if its inputs are not kept
 }

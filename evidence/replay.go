@@ -77,9 +77,7 @@ func (r *replayer) judgement(
 		return r.blobs.note(r.blobs.fault(d.InputsHash, what))
 	}
 	call.kept = true
-	if in.Sandbox != nil {
-		call.sandbox = sandboxOf(in.Sandbox.Module, in.Sandbox.Profile)
-	}
+	call.box = boxOf(in.Sandbox)
 	if field, what := r.asked(st, d, in); field != "" {
 		return r.differs("inputs."+field, what)
 	}
@@ -229,9 +227,4 @@ func difference(a, b []byte) string {
 		}
 	}
 	return ""
-}
-
-// sandboxOf returns a name of a sandbox as a driver declares it; never the zero Digest.
-func sandboxOf(module contracts.Digest, profile string) contracts.Digest {
-	return crypto.Sum(append(module[:], profile...))
 }

@@ -16,6 +16,7 @@ type replayer struct {
 	nonces     map[[16]byte]uint32 // of requests whose approvals an ALLOW consumed, and the index of the ALLOW
 	unread     unreadable
 	back       *backTest // judges by a candidate, too; nil: none was given
+	runs       rerunner
 	marks      marks
 	report     Replay
 	bad        *Error // the first fault

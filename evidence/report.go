@@ -59,14 +59,15 @@ func word[T ~uint8](i T, words ...string) string {
 }
 
 // Report is what a pack proves to this caller: String is for people, MarshalJSON for programs. Of
-// an INVALID pack it says only what is wrong: Level, Asked, Fault and Replay.Differing; all else is
-// zero. The caller may keep and change it.
+// an INVALID pack it says only what is wrong: Level, Asked, Fault, Replay.Differing and
+// Rerun.Differing; all else is zero. The caller may keep and change it.
 type Report struct {
 	Level   Level   // how much is proved of the pack
 	Asked   Level   // the level that Options asked for
 	History History // the pack against Options.Last
 	Signer  Signer  // whether Options says who signed
 	Replay  Replay  // of all judgements, so its numbers but Differing add up to Allows and Denials
+	Rerun   Rerun   // of all receipts of sandboxes, if Options has a Rerun
 
 	// Fault is the first check that failed. It is nil unless the pack is INVALID, and nil if the
 	// context ended the verification.
@@ -124,6 +125,20 @@ func (r *Replay) by(e contracts.Engine) {
 	if !slices.Contains(r.Engines, e) {
 		r.Engines = append(r.Engines, e)
 	}
+}
+
+// Rerun counts receipts of calls that ran in a sandbox. Each is one of these, except that Unpinned
+// is some of Same; calls that ran elsewhere, with the profile reported, are none. It is zero if no
+// Rerun was given.
+type Rerun struct {
+	Same       uint64 // run again, with the same reason, output and gas
+	Unpinned   uint64 // of these, those whose module no demand of the policy lists: the host chose what ran
+	Open       uint64 // the sandbox was not closed: clock, chance, environment or directories of the host
+	Ended      uint64 // by something else than the module: a time limit, the caller, a panic
+	NotKept    uint64 // inputs, module or tree are not at hand, or the policy is another engine's
+	OtherMeter uint64 // of a version of the metering that the Rerun does not have
+	Over       uint64 // with these the runs would exceed RerunGas
+	Differing  uint64 // if there is one, the pack is INVALID
 }
 
 // Success reports whether a pack proves the level that is asked for, or a higher one, under the

@@ -24,14 +24,21 @@ func (r Report) String() string {
 		case f.Check == ErrInput:
 			t.line("What the caller gave is at fault. Nothing is proved, and nothing is said to be wrong with the log.")
 		case f.Err != nil:
-			t.line("It could not be read. Nothing is proved, and nothing is said to be wrong with what was signed: " +
-				"verify it again.")
+			what := "It could not be read"
+			if f.Check == ErrRerun {
+				what = "A call could not be run again"
+			}
+			t.line(what + ". Nothing is proved, and nothing is said to be wrong with what was signed: verify it again.")
 		default:
 			t.line("Nothing that it holds is proved.")
 		}
 		if r.Replay.Differing > 0 {
 			t.line("Verdicts that are not what the guardian says, or whose inputs or outputs are not what the " +
 				"log says: " + number(r.Replay.Differing) + ".")
+		}
+		if r.Rerun.Differing > 0 {
+			t.line("Receipts that are not what the module returns when the call is run again: " +
+				number(r.Rerun.Differing) + ".")
 		}
 	case r.Level == Invalid:
 		t.line("NO SUCCESS: the verification was ended before it was done")
@@ -94,6 +101,7 @@ func (r Report) proved(t *text) {
 	for _, e := range r.Replay.Engines {
 		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
 	}
+	r.Rerun.proved(t)
 	lacking := number(uint64(len(r.Erased)))
 	if len(r.Erased) > 0 {
 		lacking += ", erased or never kept"
@@ -144,11 +152,57 @@ func (r Report) unproved(t *text) {
 		t.item("That the unseen sources had the values that were found in them. Texts or facts are not there,",
 			"and what was found is as the inputs say, which are signed.")
 	}
+	r.Rerun.unproved(t)
 	if len(r.Erased) > 0 {
 		t.item("What the inputs, outputs, texts and modules were that are not there. They were erased, or never " +
 			"kept; their digests are signed.")
 	}
 	t.item("What the kernel never logged.")
+}
+
+// proved adds what became of the calls that ran in sandboxes, if there are any and they were asked
+// about.
+func (r *Rerun) proved(t *text) {
+	if *r == (Rerun{}) {
+		return
+	}
+	t.row("run again", number(r.Same)+", with the same result")
+	for _, x := range [...]struct {
+		name string
+		n    uint64
+	}{{"unpinned", r.Unpinned}, {"not closed", r.Open}, {"ended", r.Ended}, {"not kept", r.NotKept},
+		{"other meter", r.OtherMeter}, {"over the gas", r.Over}, {"runs differing", r.Differing}} {
+		if x.n > 0 {
+			t.row(x.name, number(x.n))
+		}
+	}
+}
+
+// unproved adds what does not follow from the runs.
+func (r *Rerun) unproved(t *text) {
+	if r.Same > 0 {
+		t.item("That the modules which were run again do what their names say: read them. That calls were made once:",
+			"the holder of the key may try decisions until random numbers and time are as they like.")
+	}
+	if r.Unpinned > 0 {
+		t.item("That the policy wanted the unpinned modules. No demand lists them, and the host chose what ran.")
+	}
+	if r.Open > 0 {
+		t.item("What the sandboxes that are not closed returned: it depends on the clock, chance or files of the host.")
+	}
+	if r.Ended > 0 {
+		t.item("That the ended runs had to end. A time limit, the caller or the host ended them, and not the module.")
+	}
+	if r.NotKept > 0 {
+		t.item("What the calls returned that are not kept. Inputs, module or files are not at hand, or the policy is",
+			"another engine's: ask for them.")
+	}
+	if r.OtherMeter > 0 {
+		t.item("What the calls of another meter returned: verify with the version of the library that has it.")
+	}
+	if r.Over > 0 {
+		t.item("What the calls returned that are over the gas of all runs: verify again with more.")
+	}
 }
 
 func (r Report) asked() Level {

@@ -57,8 +57,11 @@ func (v *verifier) answer(err error) (Report, error) {
 		v.report.Asked = asked
 		return v.report, nil
 	}
-	report := Report{Asked: asked, Replay: Replay{Differing: v.replay.report.Differing}} // nothing else is proved
-	errors.As(err, &report.Fault)
+	// Nothing else is proved.
+	report := Report{Asked: asked, Replay: Replay{Differing: v.replay.report.Differing}}
+	if errors.As(err, &report.Fault) && report.Fault.Check == ErrRerun { // else not all were run
+		report.Rerun.Differing = v.replay.runs.report.Differing
+	}
 	return report, err
 }
 
@@ -81,6 +84,7 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 	v.blobs.log = &v.fold.log
 	v.reread = rereader{ctx: ctx, log: &v.fold.log, blobs: &v.blobs}
 	v.replay = replayer{
+		runs:     newRerunner(&v.replay, &o, v.workers),
 		fold:     &v.fold,
 		blobs:    &v.blobs,
 		reread:   &v.reread,
@@ -121,6 +125,8 @@ func (v *verifier) given() (f *Error) {
 
 // verify does all checks from the entries on.
 func (v *verifier) verify(from source) error {
+	v.replay.runs.begin(v.ctx)
+	defer v.replay.runs.end()
 	v.from, v.reread.from, v.blobs.from = from, from, from
 	v.blobs.far, v.blobs.canonical = from.view(), v.canonical
 	if err := v.entries(); err != nil {

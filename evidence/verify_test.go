@@ -22,7 +22,8 @@ func mustRefuse(t *testing.T, r Report, err error, want error) {
 		t.Errorf("%s, %v; want %v", r.Level, err, want)
 		return
 	}
-	bare := Report{Asked: r.Asked, Fault: e, Replay: Replay{Differing: r.Replay.Differing}}
+	bare := Report{Asked: r.Asked, Fault: e, Replay: Replay{Differing: r.Replay.Differing},
+		Rerun: Rerun{Differing: r.Rerun.Differing}}
 	assert.True(t, reflect.DeepEqual(r, bare) && ((want == ErrReplay) == (r.Replay.Differing > 0) ||
-		want != ErrReplay) && !r.Success(Invalid), "an INVALID report says more than what is wrong: %+v", r)
+		want != ErrReplay) && (want == ErrRerun) == (r.Rerun.Differing > 0) && !r.Success(Invalid), "an INVALID report says more than what is wrong: %+v", r)
 }

@@ -91,14 +91,11 @@ func Blobs(st *contracts.Statement, f func(contracts.Digest, Role)) {
 		if r.FactsHash != nil {
 			f(*r.FactsHash, Facts)
 		}
-		if r.Sandbox != nil && r.Sandbox.Profile != Reported {
+		if r.Sandbox != nil && r.Sandbox.Profile != contracts.ProfileReported {
 			f(r.Sandbox.Module, Module)
 		}
 	}
 }
-
-// Reported is the profile of tools that ran elsewhere, whose module is none.
-const Reported = "reported"
 
 // OutputRole returns the role of a receipt's output.
 func OutputRole(r *contracts.Receipt) Role {

@@ -83,10 +83,11 @@ func baseLog(m *Maker) *Maker {
 	m.Revoke(SeedK1)                                                         // t2
 	m.open(seedK2, [16]byte{})                                               // another process, another key
 	m.Use(BasePolicy(4), MailPolicy)
-	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none"}
+	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none", Meter: 1,
+		Grants: &contracts.Sandbox{Env: []string{"LANG", "TZ"}, Files: map[string]string{
+			"/data": contracts.Hashed("a tree"), "/tmp/in": "read", "/tmp/out": "write"}}}
 	s1 := m.Allowed(Ask{Session: "main", Tool: "fs.stat", Args: `{}`, Who: Reader, sandbox: box})
-	s1.End(receipts.Result{Reason: contracts.ReasonOutputExhausted,
-		Sandbox: &contracts.SandboxUse{Gas: 7, Module: box.Module, Profile: box.Profile}}, false)
+	s1.End(receipts.Result{Reason: contracts.ReasonOutputExhausted, Sandbox: use(box, 7)}, false)
 	u1 := m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{"depth":3}`, Who: Reader})
 	u1.Failed(contracts.ReasonOutcomeUnknown)
 	// z1

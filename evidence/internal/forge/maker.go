@@ -169,6 +169,9 @@ type Called struct {
 	decision *contracts.DecisionRecord
 	Why      guardian.Why
 	policy   *guardian.Policy // that judged it
+	inputs   *contracts.Inputs
+	slot     *proofgraph.Slot
+	module   []byte // to be kept with the receipt; nil: none
 }
 
 // Call judges a call and records the decision.
@@ -227,7 +230,7 @@ func (m *Maker) Call(a Ask) *Called {
 	require.NoError(m, s.Wait())
 	m.allow(&d, &in, s.Index(), a.Drop)
 	m.mark(a.Session, s.Index(), s.Hash(), a.Parents, false, nil)
-	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why, m.policy}
+	return &Called{m, a.Session, s.Hash(), s.Index(), &d, why, m.policy, &in, s, nil}
 }
 
 // Denied makes a call, which must be denied for that reason.
@@ -270,6 +273,9 @@ func (c *Called) End(r receipts.Result, keep bool) contracts.Digest {
 	}
 	if r.Facts != nil {
 		blobs = append(blobs, r.Facts)
+	}
+	if c.module != nil {
+		blobs = append(blobs, c.module)
 	}
 	tainted, labels := c.brings(receipt)
 	h := c.m.bring(c.session, []contracts.Digest{c.Entry}, &contracts.Statement{Receipt: receipt}, tainted, labels,

@@ -63,6 +63,20 @@ func reports(t *testing.T) map[string]evidence.Report {
 			m.inputs(m.The(name), func(in Object) { in["state"].(Object)["trust"] = ones64 })
 		}
 	}, last(w.o, nil))
+	b := newBoxed(t)
+	w.pack = b.pack
+	b.o.RerunGas = 14_000 // of some calls
+	add("rerun", nil, b.o)
+	add("rerun differing", func(m *Model) {
+		for _, name := range []string{"seeded", "timed"} {
+			gasOf(b.Receipt(m, name).P(), 2000)
+		}
+	}, b.o)
+	b.o.Rerun = func(context.Context, contracts.Rerunnable) (contracts.RerunResult, error) {
+		return contracts.RerunResult{}, errDisk
+	}
+	add("rerun ended", nil, b.o)
+	w = newTampered(t)
 	add("input", nil, evidence.Options{Origin: "no origin"})
 	add("archive", archived(func(ms []Member) []Member { return ms[:2] }), w.o)
 	r, err := evidence.Verify(t.Context(), gone{}, 9*TarBlock, w.o)
@@ -126,7 +140,8 @@ func reread(t *testing.T, r evidence.Report) {
 			Entries                                                []uint64
 			Engines                                                []contracts.Engine
 		}
-		Open []struct {
+		Rerun evidence.Rerun
+		Open  []struct {
 			Entry uint64
 			ID    string
 		}
@@ -136,7 +151,7 @@ func reread(t *testing.T, r evidence.Report) {
 	d.DisallowUnknownFields()
 	require.NoError(t, d.Decode(&got))
 	if got.Success != r.Success(evidence.Invalid) || got.Asked != r.Asked.String() ||
-		got.Replay.Differing != r.Replay.Differing ||
+		got.Replay.Differing != r.Replay.Differing || got.Rerun.Differing != r.Rerun.Differing ||
 		got.Unfinished != (r.Level == evidence.Invalid && r.Fault == nil) {
 		t.Errorf("%s", b)
 	}
@@ -158,7 +173,8 @@ func reread(t *testing.T, r evidence.Report) {
 		Size: got.Size, Behind: got.Behind,
 		Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
-		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay)}
+		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
+		Rerun: got.Rerun}
 	for _, x := range got.Open {
 		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
 	}
@@ -187,6 +203,8 @@ func fullReport() evidence.Report {
 		Replay: evidence.Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18,
 			Entries: []uint64{19, 20},
 			Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},
+		Rerun: evidence.Rerun{Same: 29, Unpinned: 30, Open: 31, Ended: 32, NotKept: 33, OtherMeter: 34, Over: 35,
+			Differing: 36},
 		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
 		MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
 		Checkpoint: []byte("a note\n")}

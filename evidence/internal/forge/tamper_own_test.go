@@ -228,7 +228,7 @@ var ownRows = []tampering{
 	{id: "own", name: "another sandbox", cut: func(m *Model) { sub(m.The("y2").P(), "sandbox")["module"] = ones64 },
 		want: errReplay},
 	{id: "own", name: "a sandbox of no driver", cut: func(m *Model) {
-		m.The("f2").P()["sandbox"] = Object{"gas": 1, "module": ones64, "profile": "none"}
+		m.The("f2").P()["sandbox"] = Object{"gas": 1, "grants": ones64, "module": ones64, "profile": "none"}
 	}, want: errReplay},
 	{id: "own", name: "a rule of its own", cut: setD("b3", "rule", "P1:files:secrets"), want: errReplay},
 	{id: "own", name: "another effect, erased",

@@ -40,6 +40,7 @@ var (
 	errRecord     = evidence.ErrRecord
 	errReference  = evidence.ErrReference
 	errReplay     = evidence.ErrReplay
+	errRerun      = evidence.ErrRerun
 	errSignature  = evidence.ErrSignature
 	errTrust      = evidence.ErrTrust
 )
@@ -276,9 +277,10 @@ func mustRefuse(t *testing.T, r evidence.Report, err error, want error) {
 		t.Errorf("%s, %v; want %v", r.Level, err, want)
 		return
 	}
-	bare := evidence.Report{Asked: r.Asked, Fault: e, Replay: evidence.Replay{Differing: r.Replay.Differing}}
+	bare := evidence.Report{Asked: r.Asked, Fault: e, Replay: evidence.Replay{Differing: r.Replay.Differing},
+		Rerun: evidence.Rerun{Differing: r.Rerun.Differing}}
 	assert.True(t, reflect.DeepEqual(r, bare) && ((want == errReplay) == (r.Replay.Differing > 0) ||
-		want != errReplay) && !r.Success(evidence.Invalid),
+		want != errReplay) && (want == errRerun) == (r.Rerun.Differing > 0) && !r.Success(evidence.Invalid),
 		"an INVALID report says more than what is wrong: %+v", r)
 }
 
@@ -356,7 +358,7 @@ func (w *tampered) mustPlace(t *testing.T, x tampering, m *Model, f *evidence.Er
 	ofEntries := slices.Contains([]error{errEncoding, errEnvelope, errKey,
 		errSignature, errRecord, errChain, errGraph, errReference,
 		errBudget,
-		errTrust, errGap, errReplay}, f.Check)
+		errTrust, errGap, errReplay, errRerun}, f.Check)
 	assert.False(t, ofEntries != (f.Entry >= 0) && f.Check != errBlob, "at entry %d: %v", f.Entry, f)
 	if x.cut == nil || x.pack != nil || f.Entry < 0 {
 		return
