@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cell"
 )
 
 // The lines of the outcome table that are the executor's to decide, one case a line.
@@ -185,6 +186,32 @@ func TestDeadlineThatTheDriverMetItself(t *testing.T) {
 		}), c.l)
 		assert.Equal(t, c.want, o.Reason, "%s", c.name)
 	}
+}
+
+// The cell of a driver runs. Without one of the driver's own nothing runs, and the permit is not
+// spent if that was known before.
+func TestCellRuns(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	d := boxed(func(context.Context, contracts.Call) (Result, error) {
+		ran++
+		return Result{Output: []byte("1"), Gas: 5}, nil
+	})
+	other := boxed(returns("2", nil))
+	p := admit(t)
+	for name, c := range map[string]*cell.Cell{"nil": nil, "zero": new(cell.Cell), "another's": cell.Take(d.cell, other)} {
+		o := RunCell(t.Context(), p, c, ample)
+		assert.True(t, o.Reason == contracts.ReasonFailClosedError && o.Err != nil, "%s: %+v", name, o)
+	}
+	taken := cell.Take(d.cell, d)
+	*d.cell = *other.cell
+	o := RunCell(t.Context(), p, taken, ample)
+	assert.True(t, o.Reason == contracts.ReasonAllow && string(o.Output) == "1" && o.Gas == 5 && ran == 1, "%+v", o)
+	o = RunCell(t.Context(), p, taken, ample)
+	assert.True(t, o.Reason == contracts.ReasonFailClosedError && ran == 1, "the permit was used: %+v", o)
+	o = Run(t.Context(), admit(t), d, ample)
+	assert.True(t, o.Reason == contracts.ReasonFailClosedError && ran == 1, "the cell is another's now: %+v", o)
+	assert.Equal(t, contracts.ReasonFailClosedError, RunCell(t.Context(), nil, taken, ample).Reason)
 }
 
 // A LimitError is believed only from a cell with grants, and only about limits.
