@@ -100,7 +100,7 @@ func TestBackTestTable(t *testing.T) {
 			"~9 POLICY_VIOLATION P1:files:deep; -16 POLICY_VIOLATION P1:files:deep; {anew}; -42 POLICY_VIOLATION " +
 				"P1:files:deep"},
 		{"a sandbox", base,
-			[]string{edited(t, files, `"fs.stat":{"effect":"read",`, `"fs.stat":{"sandbox":"wasi","effect":"read",`),
+			[]string{edited(t, files, `"fs.stat":{"effect":"read",`, `"fs.stat":{"sandbox":"pure","effect":"read",`),
 				forge.MailPolicy},
 			"{anew}; -32 SANDBOX_VIOLATION"},
 		{"no requirement", base, []string{forge.FilesPolicy(5), forge.MailPolicy},

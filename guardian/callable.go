@@ -13,8 +13,8 @@ import (
 // listed, and a listed tool may be denied at every call. It never decides in place of Judge.
 //
 // It looks at what is certain before a call. A tool is left out if
-//   - a profile excludes its effect or connector, or two documents demand different sandboxes of
-//     it;
+//   - a profile excludes its effect or connector, or no driver can meet every sandbox that is
+//     demanded of it;
 //   - no rule of its bundle can allow it: each that allows it stands after a rule that then
 //     decides, or has a condition that cannot hold;
 //   - a floor, or an overlay that is for every call of the caller, denies it by a rule whose
@@ -50,7 +50,7 @@ func (p *Policy) callable(t *program.Tool, c contracts.Caller) bool {
 	}
 	x.eval.Begin(subjects, &contracts.Inputs{Caller: c}, &contracts.SessionState{}, nil)
 	lent := c.ID != "" // no grant is for a caller without an id
-	return t.Excluded.Reason == "" && len(t.Driver.Sandboxes) < 2 && x.allows(t.Rules, lent) &&
+	return t.Excluded.Reason == "" && t.Driver.Demands.Possible() && x.allows(t.Rules, lent) &&
 		!x.denies(t.Overlays, lent) && !x.denies(more.Overlays, lent) && !x.denies(t.Floors, false)
 }
 

@@ -31,6 +31,8 @@ func FuzzCompileAndJudge(f *testing.F) {
 	for _, text := range knowingSeeds() {
 		f.Add([]byte(text), []byte(payBob))
 	}
+	f.Add([]byte(goodBoxes), []byte(`{}`))
+	f.Add([]byte(boxed(`"s":{`+demanded+modules("module")+`}`, "s")), []byte(`{}`))
 	for _, c := range readOperators(f) {
 		for v := range c.answers {
 			f.Add([]byte(around(c.schema, `{"id":"x","allow":"t","when":`+c.pred+`}`)), []byte(argsWith(v)))
@@ -76,6 +78,7 @@ func compileAndJudge(t *testing.T, text []byte, args string) bool {
 	for it := root.Get("tools").Iter(); it.Next(); {
 		name := string(it.Key())
 		in := inputs(t, name, args)
+		housed("any", strict)(&in)
 		r, why := p.judgedAlike(in, nil)
 		again, whyAgain := p.judgedAlike(in, nil)
 		require.True(t, reflect.DeepEqual(r, again) && reflect.DeepEqual(why, whyAgain), "%s: %v, then %v", name,
@@ -105,6 +108,8 @@ func TestMutatedDocuments(t *testing.T) {
 	}
 	add(good)
 	add(office)
+	add(goodBoxes)
+	add(boxed(`"s":{"files":{"/tmp":"write"},`+modules("module", "other")+`},"w":{"clock":"real","gas":1e10}`, "s"))
 	add(bankText(goodRequirement,
 		`,"budgets":[{"id":"b","tools":["pay"],"limit":9,"per":"session","window":"total","cost":1,"unless":{"receipt":"look","same":{"/payee":"/to"}}}]`))
 	add(bankText(`{"id":"x","tools":["look"],"when":{"session":"calls","of":"pay","le":3},"all":[{"receipt":"pay","max_age":"1h"},{"approval":{"roles":["owner"]}}]}`, ``))

@@ -1,9 +1,6 @@
 package guardian
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/program"
@@ -243,12 +240,8 @@ func (j *judging) admitted() bool {
 		return j.deny(contracts.ReasonToolNotFound, "", Why{What: "no bundle declares the tool"})
 	case t.Excluded.Reason != "":
 		return j.deny(t.Excluded.Reason, "", Why{What: t.Excluded.What})
-	case len(t.Driver.Sandboxes) > 0 && slices.ContainsFunc(t.Driver.Sandboxes, func(demanded string) bool {
-		return in.Sandbox == nil || in.Sandbox.Profile != demanded
-	}):
-		what := "the driver does not declare the sandbox that the tool needs: " + strings.Join(t.Driver.Sandboxes,
-			" and ")
-		return j.deny(contracts.ReasonSandboxViolation, "", Why{What: what})
+	case len(t.Driver.Demands) > 0 && t.Driver.Demands.Unmet(in.Sandbox) != "":
+		return j.deny(contracts.ReasonSandboxViolation, "", Why{What: t.Driver.Demands.Unmet(in.Sandbox)})
 	}
 	what := ""
 	switch {

@@ -43,6 +43,8 @@ func layerSeeds() []string {
 		`{"id":"b","deny":{"egress":true},"when":{"any":[{"session":"tainted","eq":true},{"session":"labels","has":"web"}]}}]`
 	threat := `,"labels":["web"],"threat":{"deny":"medium","except":[{"tools":"mail.send","arg":"/to","signals":["secret"]}],` +
 		`"outputs":{"web":["nul"]}}`
+	seeds = append(seeds, demanding("f", "s", `"files":{"/tmp":"read"},"env":["A"],`+modules("module")),
+		demanding("f", "reported", ``))
 	return append(seeds, floor("f", requires+`,"ceilings":{"calls":2}`), overlay("o", requires),
 		floor("f", threat+knowing), overlay("o", knowing))
 }
@@ -70,7 +72,7 @@ func layerAndJudge(t *testing.T, bare *Policy, text []byte, args string) bool {
 	}
 	for _, tool := range []string{"page.get", "mail.send", "mail.wipe", "note.put"} {
 		in := inputs(t, tool, args)
-		housed("wasi-strict")(&in)
+		housed("wasi-strict", strict)(&in)
 		inPast(t, p, in)
 		r, why := p.judgedAlike(in, nil)
 		b, _ := bare.judgedAlike(in, nil)

@@ -24,6 +24,7 @@ const goodFloor = `{
 	"name": "floor",
 	"only": ["mail.*", "page.get"],
 	"profile": {"connectors": ["mail", "net"], "effects": ["read", "write"], "sandbox": {"write": "wasi"}},
+	"sandboxes": {"wasi": {"memory": "1MiB"}},
 	"rules": [
 		{"deny": ["mail.send"], "id": "one", "when": {"arg": "/to", "eq": "a"}},
 		{"deny": {"effects": ["read"]}, "id": "two", "when": {"arg": "/path", "eq": "a"}}

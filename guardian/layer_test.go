@@ -19,6 +19,7 @@ import (
 // its own deny names.
 const house = `{
 	"helm": "policy/v1", "layer": "P1", "bundle": {"name": "house", "version": 3}, "labels": ["web"],
+	"sandboxes": {"wasi-strict": {"files": {"/tmp": "write"}, "memory": "1MiB"}},
 	"lists": {"payees": ["GB29", "SE35"]},
 	"tools": {
 		"page.get": {"effect": "read", "trusted": false, "labels": ["web", "pii"], "connector": "net", "egress": true,
@@ -43,18 +44,24 @@ func overlay(name, keys string) string {
 	return `{"helm":"policy/v1","layer":"P2","name":"` + name + `"` + keys + `}`
 }
 
-func housed(profile string) func(*contracts.Inputs) {
+// housed is a call by a driver with these grants; nil: it declares the profile reported.
+func housed(profile string, grants *contracts.Sandbox) func(*contracts.Inputs) {
 	return func(in *contracts.Inputs) {
-		in.Sandbox = &contracts.SandboxInfo{Module: crypto.Sum([]byte("module")), Profile: profile}
+		in.Sandbox = &contracts.SandboxInfo{
+			Grants: grants, Meter: 1, Module: crypto.Sum([]byte("module")), Profile: profile,
+		}
 	}
 }
+
+// strict are the grants of a driver that is within wasi-strict of the house.
+var strict = &contracts.Sandbox{Files: map[string]string{"/tmp": "read"}, Memory: 16}
 
 // floors of most cases below: what of them is not on the way of a call changes nothing.
 const labelled = `,"labels":["pii"]`
 
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	for _, c := range append(readCases(t, "layers", 78, append(callFields, "doc*")...),
+	for _, c := range append(readCases(t, "layers", 85, append(callFields, "doc*")...),
 		testCase{"name": "args over the ceiling", "doc": floor("f", `,"ceilings":{"args":"1KiB"}`), "tool": "mail.send",
 			"args": `{"to":"` + strings.Repeat("a", 1020) + `"}`, "want": "SCHEMA_VIOLATION 2", "says": "longer than"},
 		testCase{"name": "args over the tool's", "doc": floor("f", `,"ceilings":{"args":"4KiB"}`), "tool": "mail.send",

@@ -58,8 +58,6 @@ func unsupportedKeys() (list []refusal) {
 		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key,
 			"unknown key|remove it: " + key + " is a key of " + in})
 	}
-	list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "sandboxes": {}`, "/sandboxes",
-		"sandboxes is not supported by this version of helm|remove it"})
 	return list
 }
 

@@ -164,7 +164,7 @@ func TestMonotoneFinds(t *testing.T) {
 		}),
 		"a second document lifts a bar": each(func(t *program.Tool) {
 			if len(t.Floors)+len(t.Overlays) > 1 {
-				t.Excluded.Reason, t.Driver.Sandboxes = "", nil
+				t.Excluded.Reason, t.Driver.Demands = "", nil
 			}
 		}),
 	} {

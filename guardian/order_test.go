@@ -95,7 +95,7 @@ var faults = []fault{
 	{want{contracts.ReasonConnectorNotAllowed, 1, ""},
 		func(x *trial) { x.floor("a0", `,"profile":{"connectors":["none"]}`) }},
 	{want{contracts.ReasonSandboxViolation, 1, ""},
-		func(x *trial) { x.floor("a2", `,"profile":{"sandbox":{"write":"wasi"}}`) }},
+		func(x *trial) { x.floor("a2", `,"profile":{"sandbox":{"write":"pure"}}`) }},
 	{want{contracts.ReasonDriverNotBound, 1, ""},
 		func(x *trial) { x.in(func(in *contracts.Inputs) { in.Drivers = 0 }) }},
 	{want{contracts.ReasonSchemaViolation, 2, ""},

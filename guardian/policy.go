@@ -229,6 +229,34 @@ func (p *Policy) Definition(tool string) (contracts.Digest, bool) {
 	return t.Driver.Definition, true
 }
 
+// A Demand is a sandbox profile that a document demands of the driver of a tool. The driver meets
+// it if its grants are within those of the profile, if its arguments are those of the profile, and
+// if it runs one of the modules. The profile named reported is met by its name alone, and only if
+// no other is demanded.
+type Demand struct {
+	Document string             // layer:name of the document
+	Name     string             // of the profile, in that document
+	Grants   contracts.Sandbox  // with defaults filled in; zero for the profile reported
+	Args     bool               // the driver's arguments must be those of Grants
+	Modules  []contracts.Digest // digests of the modules that may run; nil: any may
+}
+
+// Sandboxes returns what is demanded of the sandbox of the tool's driver, in stack order. Each must
+// be met.
+func (p *Policy) Sandboxes(tool string) []Demand {
+	t := p.tool(tool)
+	if t == nil {
+		return nil
+	}
+	var list []Demand
+	for _, d := range t.Driver.Demands {
+		x := Demand(*d)
+		x.Grants, x.Modules = x.Grants.Clone(), slices.Clone(x.Modules)
+		list = append(list, x)
+	}
+	return list
+}
+
 // Compared returns, for each way in which the policy compares later calls with those of the tool,
 // the JSON Pointers to the values in its arguments that must be the same: see [past.Session.Watch].
 func (p *Policy) Compared(tool string) [][]string {

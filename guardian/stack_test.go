@@ -55,7 +55,7 @@ func (g stackGenerator) keys() (out string) {
 }
 
 func (g stackGenerator) floor(name string) string {
-	keys := g.keys()
+	keys := g.keys() + `,"sandboxes":{"wasi":{"memory":"1MiB"},"strict":{"gas":1000}}`
 	if g.r.IntN(3) == 0 {
 		keys += `,"profile":` + pick(g.generator, `{"effects":["read"]}`, `{"effects":["write"]}`,
 			`{"connectors":["b"]}`, `{"connectors":["c","none"]}`,
@@ -107,7 +107,8 @@ func (g stackGenerator) call(t testing.TB, p *Policy) contracts.Inputs {
 	}
 	switch g.r.IntN(6) {
 	case 0:
-		housed(pick(g.generator, "wasi", "strict"))(&in)
+		housed("any", pick(g.generator, &contracts.Sandbox{Gas: 1000, Memory: 16}, &contracts.Sandbox{Gas: 1000},
+			strict, nil))(&in)
 	case 1:
 		in.Caller = contracts.Caller{Roles: []string{"clerk"}}
 	case 2:

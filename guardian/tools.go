@@ -17,7 +17,7 @@ type Tool struct {
 	Risk       contracts.Risk
 	Connector  string
 	Definition contracts.Digest // that it pins; zero: none
-	Sandbox    string           // profile that its driver must declare; "": none
+	Sandbox    string           // first profile that its driver must meet, see [Policy.Sandboxes]; "": none
 	Input      json.RawMessage  // JSON Schema of the arguments, as the bundle has it
 	Output     json.RawMessage  // of the output; nil: none is pinned
 	Open       []string         // JSON Pointers into the input from which down it may be anything
@@ -47,8 +47,8 @@ func (p *Policy) Tools() []Tool {
 				Input:      it.Value().Get("input").Append(nil), Output: it.Value().Get("output").Append(nil),
 				Open: slices.Clone(t.Open),
 			}
-			if len(t.Driver.Sandboxes) > 0 {
-				x.Sandbox = t.Driver.Sandboxes[0] // of two no call is ever permitted
+			if len(t.Driver.Demands) > 0 {
+				x.Sandbox = t.Driver.Demands[0].Name
 			}
 			list = append(list, x)
 		}

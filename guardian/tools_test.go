@@ -19,7 +19,7 @@ func TestTools(t *testing.T) {
 	other := `{"helm":"policy/v1","layer":"P1","bundle":{"name":"a","version":1},"tools":{
 		"s":{"effect":"write","risk":"high","connector":"mail","input":{"type":"object","properties":{"n":{"type":"integer","default":1}}},
 		"output":{"type":"string"}},"z":{"effect":"destructive","input":{"type":"object"}}},"rules":[{"id":"all","allow":["s","z"]}]}`
-	floor := `{"helm":"policy/v1","layer":"P0","name":"f","version":1,"profile":{"effects":["read","write"],"sandbox":{"write":"wasi"}}}`
+	floor := `{"helm":"policy/v1","layer":"P0","name":"f","version":1,"profile":{"effects":["read","write"],"sandbox":{"write":"wasi"}},"sandboxes":{"wasi":{}}}`
 	p := mustCompile(t, pinned, other, floor)
 	want := []Tool{
 		{Name: "s", Effect: contracts.Write, Risk: "high", Connector: "mail", Sandbox: "wasi",

@@ -132,8 +132,8 @@ func documentShapes() []shape {
 			"labels": array(typed("string")), "lists": ref("lists"), "for": ref("for"),
 			"profile": ref("profile"), "ceilings": ref("ceilings"),
 			"threat": object(grammar.Threat, threatForms(grammar.FloorExcept)),
-			"tools":  anyNames(ref("tool")),
-			"rules":  array(ref("rule")), "requires": array(ref("requirement")), "budgets": array(ref("budget")),
+			"tools":  anyNames(ref("tool")), "sandboxes": anyNames(ref("sandbox")),
+			"rules": array(ref("rule")), "requires": array(ref("requirement")), "budgets": array(ref("budget")),
 			"only": ref("names"),
 		}
 	}
@@ -170,6 +170,11 @@ func partShapes() []shape {
 		{"profile", grammar.Profile, map[string]*node{
 			"effects": array(words(grammar.Effects)), "connectors": array(str),
 			"sandbox": object(grammar.Effects, map[string]*node{"read": str, "write": str, "destructive": str}),
+		}, nil},
+		{"sandbox", grammar.Sandbox, map[string]*node{
+			"args": array(str), "clock": words(grammar.Clocks), "env": array(str), "files": anyNames(str),
+			"gas": integer(1), "memory": ref("size"), "modules": array(str), "output": ref("size"),
+			"random": words(grammar.Randoms),
 		}, nil},
 		{"ceilings", grammar.Ceilings, map[string]*node{
 			"args": ref("size"), "depth": integer(1), "output": ref("size"), "timeout": ref("duration"),

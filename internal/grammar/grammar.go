@@ -21,6 +21,8 @@ var (
 	Per      = []string{"caller", "tenant", "session", "tool", "all"}
 	Windows  = []string{"hour", "day", "month", "session", "total"}
 	Refunds  = []string{"error"}
+	Clocks   = []string{"fixed", "real"}
+	Randoms  = []string{"seeded", "real"}
 	Types    = []string{"string", "number", "integer", "boolean", "array", "object"}
 	Sessions = []string{"calls", "labels", "tainted"} // subjects of session
 )
@@ -29,10 +31,10 @@ var (
 var (
 	FloorKeys = []string{
 		"helm", "layer", "name", "version", "expires", "labels", "lists",
-		"profile", "ceilings", "threat", "rules", "requires", "budgets", "only",
+		"sandboxes", "profile", "ceilings", "threat", "rules", "requires", "budgets", "only",
 	}
 	BundleKeys = []string{
-		"helm", "layer", "bundle", "expires", "labels", "lists", "tools", "rules", "requires", "budgets",
+		"helm", "layer", "bundle", "expires", "labels", "lists", "sandboxes", "tools", "rules", "requires", "budgets",
 	}
 	OverlayKeys = []string{
 		"helm", "layer", "name", "version", "expires", "for", "lists", "rules", "requires", "budgets", "only",
@@ -40,6 +42,7 @@ var (
 	BundleName  = []string{"name", "version"}
 	For         = []string{"session", "caller", "tenant"}
 	Profile     = []string{"effects", "connectors", "sandbox"}
+	Sandbox     = []string{"args", "clock", "env", "files", "gas", "memory", "modules", "output", "random"}
 	Ceilings    = []string{"args", "depth", "output", "timeout", "calls", "risk"}
 	Threat      = []string{"deny", "except", "outputs"}
 	ToolExcept  = []string{"arg", "signals"}

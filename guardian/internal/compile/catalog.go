@@ -26,10 +26,11 @@ var (
 // all.
 type catalog struct {
 	*reader
-	layer  string
-	tools  map[string]*program.Tool
-	names  []string    // of the tools, sorted
-	labels *vocabulary // of the stack
+	layer    string
+	tools    map[string]*program.Tool
+	names    []string    // of the tools, sorted
+	labels   *vocabulary // of the stack
+	profiles *profiles   // of P0 and P1
 
 	// Some of the tools are not known, because what declares them was refused. That a document
 	// names a tool which is not there, or says nothing about any, is not its fault then.

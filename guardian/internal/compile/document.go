@@ -18,8 +18,8 @@ var layers = []struct {
 	name        string
 	keys, later []string
 }{
-	{floorLayer, grammar.FloorKeys, []string{"sandboxes", "condense"}},
-	{bundleLayer, grammar.BundleKeys, []string{"sandboxes"}},
+	{floorLayer, grammar.FloorKeys, []string{"condense"}},
+	{bundleLayer, grammar.BundleKeys, nil},
 	{overlayLayer, grammar.OverlayKeys, nil},
 }
 
@@ -165,7 +165,7 @@ func (l *loader) outsiders() (outside bool, others []*program.Tool) {
 
 // readCommon refuses keys that the document's layer does not have, unless one of them may stand for
 // a key that it lacks. It reads what documents of all
-// layers may have and other keys refer to: when the document expires, and its lists.
+// layers may have and other keys refer to: when the document expires, its lists, and its sandboxes.
 func (l *loader) readCommon() {
 	for _, x := range layers {
 		if x.name == l.layer && !l.lacks {
@@ -176,6 +176,10 @@ func (l *loader) readCommon() {
 	lists := l.root.get("lists")
 	l.reads.lists = l.readLists(lists)
 	l.reads.unread = l.misspelt("lists") || lists.exists() && !lists.isObject()
+	if l.layer != overlayLayer { // there sandboxes are refused as a key
+		declared := l.root.get("sandboxes")
+		l.catalog.profiles = readProfiles(l.reader, l.layer+":"+l.name, declared, l.misspelt("sandboxes"))
+	}
 }
 
 func (l *loader) readConditions() {

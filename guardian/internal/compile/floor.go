@@ -41,15 +41,17 @@ func (f floor) readProfile(p docValue) {
 	if x := p.get("sandbox"); x.exists() && f.object(x, effects, nil) {
 		for _, effect := range effects {
 			if e := x.get(effect); e.exists() {
-				if profile, ok := f.word(e, isWords, formWords); ok {
-					for _, name := range f.catalog.names {
-						t := f.catalog.tools[name]
-						if string(t.Effect) == effect && !slices.Contains(t.Driver.Sandboxes, profile) {
-							t.Driver.Sandboxes = append(t.Driver.Sandboxes, profile)
-						}
-					}
-				}
+				f.demand(effect, f.catalog.profiles.demanded(e))
 			}
+		}
+	}
+}
+
+// demand demands a profile of the tools of an effect. Without one it was refused.
+func (f floor) demand(effect string, d *program.Demand) {
+	for _, name := range f.catalog.names {
+		if t := f.catalog.tools[name]; d != nil && string(t.Effect) == effect {
+			t.Driver.Demands = append(t.Driver.Demands, d)
 		}
 	}
 }

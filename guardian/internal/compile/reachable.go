@@ -86,7 +86,7 @@ func (r *reachable) callable(t *program.Tool) bool {
 		return (c.Outside || c.Risky || slices.ContainsFunc(c.Rules, always)) && forEveryCall(c.Of)
 	}
 	decides := slices.IndexFunc(t.Rules, func(x program.Rule) bool { return x.Allow || always(x) })
-	return t.Excluded.Reason == "" && len(t.Driver.Sandboxes) < 2 && decides >= 0 && t.Rules[decides].Allow &&
+	return t.Excluded.Reason == "" && t.Driver.Demands.Possible() && decides >= 0 && t.Rules[decides].Allow &&
 		!(r.overlays && slices.ContainsFunc(t.Overlays, never)) && !slices.ContainsFunc(t.Floors, never)
 }
 

@@ -211,6 +211,7 @@ func (s sharing) settle(t *program.Tool) {
 	if t.Depth > 0 && t.Input.Depth() <= t.Depth {
 		t.Depth = 0 // arguments that are nested deeper are not of the schema
 	}
+	inStackOrder(t.Driver.Demands, func(x *program.Demand) string { return x.Document })
 	inStackOrder(t.Requires, func(x *program.Requirement) string { return x.Name })
 	inStackOrder(t.Budgets, func(x program.Budget) string { return x.Name })
 	t.Overlays, t.Floors = s.clauses(t.Shape, t.Overlays), s.clauses(t.Shape, t.Floors)

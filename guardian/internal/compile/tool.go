@@ -106,8 +106,8 @@ func (l *loader) readSurface(p docValue, t *program.Tool) {
 		slices.Sort(t.Output.Labels)
 	}
 	if x := p.get("sandbox"); x.exists() {
-		if profile, ok := l.word(x, isWords, formWords); ok {
-			t.Driver.Sandboxes = []string{profile}
+		if d := l.catalog.profiles.demanded(x); d != nil {
+			t.Driver.Demands = program.Demands{d}
 		}
 	}
 	if x := p.get("definition"); x.exists() {

@@ -65,7 +65,7 @@ type Surface struct {
 
 // A Driver is what the driver of a tool must declare.
 type Driver struct {
-	Sandboxes  []string         // all of them; two can never be met
+	Demands    Demands          // of its sandbox, in stack order
 	Definition contracts.Digest // zero: any
 }
 
