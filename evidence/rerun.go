@@ -140,7 +140,9 @@ func (q *rerunner) rerunnable(x *contracts.Receipt, call *pending) (*rerun, *Err
 	}
 	// As much as was used is enough. No module runs for nothing, and zero would stand for more.
 	run.call.Grants.Gas = max(run.was.gas, 1)
-	run.unpinned = true // no document of this version lists modules
+	run.unpinned = !slices.ContainsFunc(p.policy.Sandboxes(in.Tool), func(d guardian.Demand) bool {
+		return slices.Contains(d.Modules, in.Sandbox.Module)
+	})
 	run.call.Bytes, f = q.module(in.Sandbox.Module)
 	return run, f
 }

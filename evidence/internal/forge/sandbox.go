@@ -16,13 +16,14 @@ import (
 	"github.com/helmkernel/helm/receipts"
 )
 
-// SandboxPolicy has tools that take what a [Machine] is to do.
-const SandboxPolicy = `{"bundle":{"name":"box","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["calc","pinned",` +
-	`"plain"],"id":"all"}],"tools":{` +
+// SandboxPolicy has tools that take what a [Machine] is to do. One lists the module that may run.
+var SandboxPolicy = `{"bundle":{"name":"box","version":1},"helm":"policy/v1","layer":"P1","rules":[{"allow":["calc","pinned",` +
+	`"plain"],"id":"all"}],"sandboxes":{"box":{"files":{"/data":"read","/tmp/in":"read"},"modules":["` +
+	crypto.Sum(Module).String() + `"]}},"tools":{` +
 	`"calc":{"effect":"read","input":{"properties":{"do":{"type":"string"}},"required":["do"],"type":"object"},` +
 	`"limits":{"output":"1KiB"}},` +
 	`"pinned":{"effect":"read","input":{"properties":{"do":{"type":"string"}},"required":["do"],"type":"object"},` +
-	`"output":{"properties":{"sum":{"type":"string"}},"required":["sum"],"type":"object"}},` +
+	`"output":{"properties":{"sum":{"type":"string"}},"required":["sum"],"type":"object"},"sandbox":"box"},` +
 	`"plain":{"effect":"read","input":{"type":"object"}}}}`
 
 // Module is the module of SandboxLog that is kept. No engine would run it: a Machine does.
