@@ -152,7 +152,7 @@ func TestSchemaMisspelt(t *testing.T) {
 					}
 					tried[above+"/"+wrong] = true
 					n.kids[i].name = wrong
-					if unknown(t, check, stack, root, wrong) {
+					if unknownKey(t, check, stack, root, wrong) {
 						refused++
 					}
 					n.kids[i].name = name
@@ -167,9 +167,9 @@ func TestSchemaMisspelt(t *testing.T) {
 	assert.Greater(t, refused, 200)
 }
 
-// unknown reports whether the loader does not know a key of a document. The document is not valid
-// then, and it is valid if the loader takes it.
-func unknown(
+// unknownKey reports whether the loader does not know a key of a document. The document is not
+// valid then, and it is valid if the loader takes it.
+func unknownKey(
 	t *testing.T, check func([]byte) error, stack []contracts.Document, root *node, key string,
 ) bool {
 	t.Helper()
