@@ -67,6 +67,7 @@ profile:
   effects: [read, write]
   connectors: [test]
   sandbox: {write: wasi}
+sandboxes: {wasi: {output: 16MiB}}
 ceilings: {args: 1KiB, depth: 4, output: 1MiB, timeout: 20s, risk: medium}
 lists: {bad: [mars, venus]}
 rules:

@@ -27,6 +27,8 @@ import (
 
 // What a driver claims of a sandbox. The tool put demands the sandbox wasi, look demands none.
 
+var claimsFloor = surfaceFloorOf("{env: [LANG]}")
+
 var claimsBundle = strings.Replace(surfaceBundle, " definition: DEFINITION,", "", 1)
 
 // eachStore runs f with a world over a store in memory, and one on disk.
@@ -35,7 +37,7 @@ func eachStore(t *testing.T, f func(t *testing.T, w *kerneltest.World), change .
 	for _, on := range []string{"memory", "files"} {
 		t.Run(on, func(t *testing.T) {
 			f(t, kerneltest.New(t, append([]func(*helm.Options){func(o *helm.Options) {
-				o.Policy, o.Drivers = kerneltest.Compile(t, surfaceFloor, claimsBundle), nil
+				o.Policy, o.Drivers = kerneltest.Compile(t, claimsFloor, claimsBundle), nil
 				if on == "files" {
 					kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
 				}
@@ -329,7 +331,7 @@ func TestReceiptHasTheSandboxOfTheInputs(t *testing.T) {
 func TestUnknownOutcomeHasNoSandbox(t *testing.T) {
 	t.Parallel()
 	w := kerneltest.New(t, func(o *helm.Options) {
-		o.Policy, o.Drivers = kerneltest.Compile(t, surfaceFloor, claimsBundle), nil
+		o.Policy, o.Drivers = kerneltest.Compile(t, claimsFloor, claimsBundle), nil
 	})
 	w.Store.FailIn(2) // the receipt
 	said, _ := w.Call("look", `{}`, kerneltest.WithDriver(w.Sandboxed(kerneltest.Boxed("wasi"), nil)))

@@ -3,11 +3,14 @@ package gates
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/internal/kerneltest"
@@ -16,7 +19,13 @@ import (
 
 // Condition 1: the tool is of the declared surface.
 
-const surfaceFloor = `
+// surfaceFloor demands of every field of the sandbox of tools that write.
+var surfaceFloor = surfaceFloorOf("{args: [-n], env: [LANG], files: {/in: read}, gas: 1000, memory: 1MiB, modules: [" +
+	crypto.Sum(kerneltest.Module).String() + "], output: 64KiB}")
+
+// surfaceFloorOf returns a floor that demands a profile of tools that write.
+func surfaceFloorOf(profile string) string {
+	return `
 helm: policy/v1
 layer: P0
 name: acme
@@ -25,7 +34,31 @@ profile:
   effects: [read, write]
   connectors: [test]
   sandbox: {write: wasi}
-`
+sandboxes:
+  wasi: ` + profile + "\n"
+}
+
+// boxedAs is a sandbox that meets the floor in every field, with a change.
+func boxedAs(profile string, change func(*contracts.SandboxInfo)) contracts.SandboxInfo {
+	info := kerneltest.Boxed(profile)
+	info.Grants = &contracts.Sandbox{Args: []string{"-n"}, Env: []string{"LANG"},
+		Files: map[string]string{"/in": "read"}, Gas: 1000, Memory: 16, Output: 64 << 10}
+	change(&info)
+	return info
+}
+
+// beyond are sandboxes that have one step more than the floor demands of one field.
+var beyond = map[string]func(*contracts.SandboxInfo){
+	"args":    func(x *contracts.SandboxInfo) { x.Grants.Args = append(x.Grants.Args, "-v") },
+	"clock":   func(x *contracts.SandboxInfo) { x.Grants.Clock = "real" },
+	"env":     func(x *contracts.SandboxInfo) { x.Grants.Env = []string{"HOME", "LANG"} },
+	"files":   func(x *contracts.SandboxInfo) { x.Grants.Files["/in"] = "write" },
+	"gas":     func(x *contracts.SandboxInfo) { x.Grants.Gas++ },
+	"memory":  func(x *contracts.SandboxInfo) { x.Grants.Memory++ },
+	"output":  func(x *contracts.SandboxInfo) { x.Grants.Output++ },
+	"random":  func(x *contracts.SandboxInfo) { x.Grants.Random = "real" },
+	"modules": func(x *contracts.SandboxInfo) { x.Module = crypto.Sum([]byte("another")) },
+}
 
 const surfaceBundle = `
 helm: policy/v1
@@ -54,8 +87,8 @@ func (m *changing) Cell() *cell.Cell {
 
 func change(w *kerneltest.World) *changing {
 	m := &changing{World: w, n: 1}
-	for i, profile := range []string{"wasi", "none"} {
-		m.cells[i] = cell.New(m, kerneltest.Boxed(profile), nil, w.Run)
+	for i, change := range []func(*contracts.SandboxInfo){func(*contracts.SandboxInfo) {}, beyond["gas"]} {
+		m.cells[i] = cell.New(m, boxedAs("wasi", change), nil, w.Run)
 	}
 	return m
 }
@@ -78,12 +111,18 @@ func gateSurface() gate {
 	bound := func(k kind, name string, f func(s *target) executor.Driver) attack {
 		return attack{kind: k, name: "a driver: " + name, reason: contracts.ReasonDriverNotBound, change: driver(f)}
 	}
+	var fields []attack
+	for _, field := range slices.Sorted(maps.Keys(beyond)) {
+		fields = append(fields, sandbox(plain, "one step more of "+field, func(s *target) executor.Driver {
+			return s.Sandboxed(boxedAs("wasi", beyond[field]), nil)
+		}))
+	}
 	without := strings.NewReplacer("version: 1", "version: 2", "  look: {", "  gone: {", "[look, ",
 		"[gone, ").Replace(bundle)
 	return gate{name: "1 the surface", stage: stage, spared: map[kind]string{
 		null:      "a tool's name and a driver are no JSON",
 		panicking: "a declaration that panics is FAIL_CLOSED_ERROR: see gateErrors",
-	}, attacks: []attack{
+	}, attacks: append(fields, []attack{
 		named(plain, "a tool that nobody declares", "nobody"),
 		named(retyped, "the name in other letters", "Look"),
 		named(plain, "the name with more after it", "look/"),
@@ -119,9 +158,12 @@ func gateSurface() gate {
 
 		sandbox(omitted, "none declared", func(s *target) executor.Driver { return s.World }),
 		sandbox(omitted, "no driver", func(s *target) executor.Driver { return nil }),
-		sandbox(plain, "another", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("docker"), nil) }),
-		sandbox(plain, "in other letters", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("WASI"), nil) }),
-		sandbox(plain, "with a blank", func(s *target) executor.Driver { return s.Sandboxed(kerneltest.Boxed("wasi "), nil) }),
+		sandbox(plain, "one that ran elsewhere", func(s *target) executor.Driver {
+			return s.Sandboxed(contracts.SandboxInfo{Profile: contracts.ProfileReported}, nil)
+		}),
+		sandbox(plain, "of the name that is demanded, without its grants", func(s *target) executor.Driver {
+			return s.Sandboxed(kerneltest.Boxed("wasi"), nil)
+		}),
 		{kind: replayed, name: "a sandbox that was declared at the call before",
 			reason: contracts.ReasonSandboxViolation, do: func(s *target, in helm.Intent) answer {
 				in.Tool, in.Driver = "put", change(s.World)
@@ -161,5 +203,5 @@ func gateSurface() gate {
 						changed.String()).Replace(bundle))
 				})
 			}, ends: true},
-	}}
+	}...)}
 }

@@ -133,7 +133,7 @@ func orderTools() (tools string, names []string) {
 		names = append(names, d.tool())
 		tools += strings.NewReplacer("NAME", d.tool(), "EFFECT", either(d.effect, "destructive", "write"),
 			"CONNECTOR", either(d.connector, "other", "test"), "RISK", either(d.risky, "high", "low"),
-			"SANDBOX", either(d.sandbox, "sandbox: wasi", "trusted: false")).Replace(orderTool)
+			"SANDBOX", either(d.sandbox, "sandbox: pure", "trusted: false")).Replace(orderTool)
 	}
 	return tools, names
 }
