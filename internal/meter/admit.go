@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// admit refuses a module that is no guest: one that wants other things of the host than WASI, or has
-// not the two exports that WASI asks for.
+// admit refuses a module that is no guest: one that wants other things of the host than WASI, or
+// has not the two exports that WASI asks for.
 func (m *module) admit(pages uint64) *Error {
 	for i := range m.imports {
 		if err := m.admitImport(&m.imports[i]); err != nil {

@@ -10,11 +10,14 @@ const (
 
 // A rewriter rewrites bodies, one after the other, in the same memory.
 type rewriter struct {
-	module   *module
-	added    *added
-	plan     plan
-	code     code
-	products uint64
+	module  *module
+	added   *added
+	plan    plan
+	code    code
+	globals uint64
+
+	// Of all bodies so far.
+	products, squares, values uint64
 
 	// Of the body that is rewritten.
 	reader   reader
@@ -35,11 +38,11 @@ func (w *rewriter) body(out, body []byte, t *funcType) ([]byte, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.plan.make(*r, locals); err != nil {
+	if err := w.plan.make(*r, w.module, t, locals); err != nil {
 		return nil, err
 	}
-	if w.products += locals * uint64(len(w.plan.named)); w.products > maxProducts {
-		return nil, refuse(Products)
+	if err := w.sums(locals); err != nil {
+		return nil, err
 	}
 	w.code.b = w.code.b[:0]
 	w.declare(body[:r.at], uint32(locals))
@@ -50,6 +53,26 @@ func (w *rewriter) body(out, body []byte, t *funcType) ([]byte, *Error) {
 		}
 	}
 	return appendBytes(out, w.code.b), nil
+}
+
+// sums adds what is bounded over all functions.
+func (w *rewriter) sums(locals uint64) *Error {
+	p := &w.plan
+	loads := w.globals * (1 + p.calls)
+	w.products += locals * uint64(len(p.named))
+	w.squares += p.size() * p.size()
+	w.values += loads + p.values
+	switch {
+	case loads > maxValues:
+		return refuse(Values)
+	case w.products > maxProducts:
+		return refuse(Products)
+	case w.squares > maxSquares:
+		return refuse(Squares)
+	case w.values > maxAllValues:
+		return refuse(AllValues)
+	}
+	return nil
 }
 
 // locals reads the declarations, and returns how many there are with the parameters.
@@ -121,7 +144,7 @@ func (w *rewriter) enter(t *funcType) {
 		}
 		p.frames[0].label = 1
 		w.depth = 2
-	case p.loops || p.instructions > maxUnchecked:
+	case p.loops > 0 || p.instructions > maxUnchecked:
 		c.check(a)
 	}
 }

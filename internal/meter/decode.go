@@ -73,6 +73,11 @@ func (m *module) section(id byte, r *reader) {
 		m.types = list(r, maxCount, Count, readType)
 	case sectionImport:
 		m.imports = list(r, maxCount, Count, readImport)
+		for _, i := range m.imports {
+			if i.kind == kindFunction {
+				m.led = append(m.led, i.function)
+			}
+		}
 	case sectionFunction:
 		m.funcs = list(r, maxCount-int(m.imported(kindFunction)), Count, (*reader).u32)
 	case sectionTable:

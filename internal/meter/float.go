@@ -1,8 +1,8 @@
 package meter
 
-// Engines agree on which results are NaN, not on their bits: amd64 keeps the sign and fraction of an
-// operand, arm64 of another one. So an instruction that computes a float is followed by three more
-// that put the canonical NaN in place of any NaN. What only moves bits is left alone.
+// Engines agree on which results are NaN, not on their bits: amd64 keeps the sign and fraction of
+// an operand, arm64 of another one. So an instruction that computes a float is followed by three
+// more that put the canonical NaN in place of any NaN. What only moves bits is left alone.
 
 // floats returns the type of what an instruction computes, 0 if that can be no NaN with other bits.
 func floats(op byte) byte {
@@ -15,8 +15,8 @@ func floats(op byte) byte {
 	return 0
 }
 
-// hides reports whether an instruction makes the same of all NaNs in its last operand: it computes a
-// float itself, compares, truncates or drops. Then the operand need not be canonical.
+// hides reports whether an instruction makes the same of all NaNs in its last operand: it computes
+// a float itself, compares, truncates or drops. Then the operand need not be canonical.
 func hides(code []byte) bool {
 	if len(code) == 0 {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// A guest is a module for a test. Its text form stands beside the bytes of each body.
+// A guest is a module for a test. Next to the bytes of a body stands its text form.
 type guest struct {
 	imports  []string   // "module name ii>i": i, l, f, d, r are i32, i64, f32, f64, funcref
 	funcs    []function // the first is exported as _start, each under its own name too
@@ -93,7 +93,7 @@ func start(locals string, body []byte, more ...function) *guest {
 	return &guest{funcs: append([]function{{signature: ">", locals: locals, body: body}}, more...)}
 }
 
-// cat puts bytes, and slices of them, behind one another.
+// cat puts bytes, and slices of them, one after the other.
 func cat(parts ...any) []byte {
 	var b []byte
 	for _, p := range parts {
@@ -186,7 +186,7 @@ func called(ctx context.Context) *tally { return ctx.Value(tallyKey{}).(*tally) 
 
 var errGas = errors.New("gas")
 
-// yield is the host's side: it gives slices until the limit.
+// yield is the host's side: it adds slices until the limit.
 func yield(rt wazero.Runtime) {
 	_, err := rt.NewHostModuleBuilder(YieldModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, _ []uint64) {

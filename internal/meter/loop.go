@@ -1,7 +1,7 @@
 package meter
 
-// A call inside a loop costs the engine registers in each turn, taken or not. So the loop is left to
-// ask, and entered again:
+// A call inside a loop costs the engine registers in each turn, taken or not. So the loop is left
+// to ask, and entered again:
 //
 //	block $out t
 //	  loop $again
@@ -43,7 +43,7 @@ func (w *rewriter) loop(f *frame, in *instruction, given []byte) {
 }
 
 // ask writes what stands after a loop that is left to ask. What the next entry charges again is
-// given back after the host has seen it, or gas would depend on how much the host gives at a time.
+// given back after the host has seen it, or gas would depend on how much the host adds at a time.
 func (w *rewriter) ask(f *frame) {
 	c, a := &w.code, w.added
 	c.index(opBr, 2)

@@ -1,23 +1,23 @@
-// Package meter rewrites a WebAssembly module so that it pays for what it does: section "Metering" of
-// docs/SANDBOX.md is its specification, and Version names it.
+// Package meter rewrites a WebAssembly module so that it pays for what it does: section "Metering"
+// of docs/SANDBOX.md is its specification, and Version names it.
 //
 // Call [Rewrite] with a module and the pages of memory that it is granted. What it returns counts
-// gas in a global that the guest cannot name, asks an imported function of the host when the gas is
-// used up, ends the guest that uses too much of the stack or of the memory, and computes the same
-// bits on all machines. Instantiate it with [YieldModule] and [WASIModule], set [Args] and [Environ],
-// and call its _start.
+// gas in a global that the guest cannot name, asks an imported function of the host when the gas
+// is used up, ends the guest that uses too much of the stack or of the memory, and computes the
+// same bits on all machines. Instantiate it with [YieldModule] and [WASIModule], set [Args] and
+// [Environ], and call its _start.
 //
 // Rewrite refuses, by name, what cannot be metered and what makes an engine work out of all
-// proportion to the module's size; its errors are of the type [*Error]. It does not check types: let
-// the engine validate the module as it was given too, since a rewriter may mend one that is invalid.
-// Any bytes will do as input. Time and memory are linear in their number, and in the number of
-// labels and locals that they declare, within the limits.
+// proportion to the module's size; its errors are of the type [*Error]. It does not check types:
+// let the engine validate the module as it was given too, since a rewriter may mend one that is
+// invalid. Any bytes will do as input. Time and memory are linear in their number, and in the
+// number of labels and locals that they declare, within the limits.
 //
 // The package knows the binary format, and no engine.
 package meter
 
-// Version is the version of the rules by which gas is counted. Each change of a number or of a place
-// where it is charged is a new version, since an auditor runs the module again.
+// Version is the version of the rules by which gas is counted. A change of what a guest is charged
+// is a new version, since an auditor runs the module again.
 const Version = 1
 
 // The host's side of a module that was rewritten.
@@ -44,8 +44,8 @@ const (
 	EndMemory = 2 // the memory would have grown beyond what is granted
 )
 
-// Rewrite returns a module that does what the given one does, and pays for it. The guest may have as
-// many pages of memory.
+// Rewrite returns a module that does what the given one does, and pays for it. The guest may have
+// as many pages of memory.
 func Rewrite(given []byte, pages uint64) ([]byte, error) {
 	m, err := decode(given)
 	if err == nil {
@@ -79,7 +79,7 @@ func (m *module) rewrite(pages uint64) ([]byte, *Error) {
 func (m *module) code(a *added) ([]byte, *Error) {
 	own, led := uint32(len(m.funcs)), a.imports
 	out := appendU32(nil, own+led+1)
-	w := rewriter{module: m, added: a}
+	w := rewriter{module: m, added: a, globals: uint64(a.gas)}
 	for i, body := range m.bodies {
 		t := m.typeAt(m.funcs[i])
 		if t == nil {
@@ -87,10 +87,7 @@ func (m *module) code(a *added) ([]byte, *Error) {
 		}
 		var err *Error
 		if out, err = w.body(out, body, t); err != nil {
-			if err.Where == "" && err.What != Products && err.What != Rewritten {
-				err = refuseAt(err.What, "function %d", led+uint32(i))
-			}
-			return nil, err
+			return nil, refuseAt(err.What, "function %d", led+uint32(i))
 		}
 		if len(out) > maxRewritten {
 			return nil, refuse(Rewritten)

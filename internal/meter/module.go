@@ -25,7 +25,8 @@ const (
 type module struct {
 	types    []funcType
 	imports  []imported
-	funcs    []uint32 // types of the module's own functions
+	led      []uint32 // types of the functions that are imported
+	funcs    []uint32 // types of the module's own
 	tables   []table
 	memories []limits
 	globals  []global
@@ -103,19 +104,14 @@ func (m *module) imported(kind byte) uint32 {
 
 // function returns the type of a function by its index as given, nil if there is none.
 func (m *module) function(index uint32) *funcType {
-	for i := range m.imports {
-		if m.imports[i].kind != kindFunction {
-			continue
-		}
-		if index == 0 {
-			return m.typeAt(m.imports[i].function)
-		}
-		index--
+	led := uint32(len(m.led))
+	switch {
+	case index < led:
+		return m.typeAt(m.led[index])
+	case uint64(index-led) < uint64(len(m.funcs)):
+		return m.typeAt(m.funcs[index-led])
 	}
-	if uint64(index) >= uint64(len(m.funcs)) {
-		return nil
-	}
-	return m.typeAt(m.funcs[index])
+	return nil
 }
 
 func (m *module) typeAt(index uint32) *funcType {

@@ -3,9 +3,9 @@ package meter
 // spent is the global in which the naive rewriting counts.
 const spent = "spent"
 
-// naive rewrites a module so that each instruction is counted where it stands, by a table of costs of
-// its own, before it runs. It knows nothing of segments, adds no function and moves nothing; NaNs
-// become canonical, which it does to each by itself.
+// naive rewrites a module so that each instruction is counted just before it runs, by a table of
+// costs of its own. It knows nothing of segments, adds no function and moves nothing; NaNs become
+// canonical, which it does to each by itself.
 func naive(b []byte) ([]byte, *Error) {
 	m, err := decode(b)
 	if err != nil {

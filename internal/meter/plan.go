@@ -17,8 +17,9 @@ type plan struct {
 	locals       uint64  // with the parameters
 	instructions uint64
 	calls        uint64
-	loops        bool
-	i32, f32     bool // a local is needed that holds the operand of an instruction
+	loops        uint64
+	values       uint64 // passed by blocks, branches and calls
+	i32, f32     bool   // a local is needed that holds the operand of an instruction
 	f64          bool
 }
 
@@ -30,11 +31,15 @@ type frame struct {
 	label   int  // in the second pass: where a branch to it goes, counted from outside
 	outside bool // in the second pass: a loop that is left to ask
 	cost    int64
+	values  int // that a branch to it passes
 }
 
 // make fills the plan from a body after its locals. It reuses the plan's memory.
-func (p *plan) make(r reader, locals uint64) *Error {
-	*p = plan{costs: append(p.costs[:0], costEnter), named: p.named[:0], frames: append(p.frames[:0], frame{}), locals: locals}
+func (p *plan) make(r reader, m *module, t *funcType, locals uint64) *Error {
+	*p = plan{
+		costs: append(p.costs[:0], costEnter), named: p.named[:0],
+		frames: append(p.frames[:0], frame{values: len(t.results)}), locals: locals,
+	}
 	for now := 0; len(p.frames) > 0; {
 		in := readInstruction(&r)
 		if r.err != nil {
@@ -47,11 +52,15 @@ func (p *plan) make(r reader, locals uint64) *Error {
 			if len(p.frames) > maxNesting {
 				return refuse(Nesting)
 			}
-			p.frames = append(p.frames, frame{op: in.op, number: len(p.named), segment: now})
+			f := frame{op: in.op, number: len(p.named), segment: now}
+			if err := p.open(&f, &in, m); err != nil {
+				return err
+			}
+			p.frames = append(p.frames, f)
 			p.named = append(p.named, false)
 			switch in.op {
 			case opLoop:
-				p.loops = true
+				p.loops++
 				now = p.segment(costEnter)
 			case opIf:
 				now = p.segment(0)
@@ -73,19 +82,49 @@ func (p *plan) make(r reader, locals uint64) *Error {
 			if uint64(in.index) >= uint64(len(p.frames)) {
 				return refuse(Malformed)
 			}
+			p.values += uint64(p.frames[len(p.frames)-1-int(in.index)].values)
 		case opBrTable:
 			if err := p.name(&in); err != nil {
 				return err
 			}
 		default:
-			p.need(&in)
+			if err := p.need(&in, m); err != nil {
+				return err
+			}
+		}
+		if p.values > maxValues {
+			return refuse(Values)
 		}
 	}
 	if r.more() {
 		return refuse(Malformed)
 	}
-	if locals*uint64(len(p.named)) > maxProduct {
+	switch {
+	case locals*uint64(len(p.named)) > maxProduct:
 		return refuse(Product)
+	case p.size() > maxConstruct:
+		return refuse(Constructs)
+	}
+	return nil
+}
+
+// size returns what the engine's compiler needs the square of: a loop is five constructs.
+func (p *plan) size() uint64 { return uint64(len(p.named)) + 4*p.loops }
+
+// open notes what a construct passes.
+func (p *plan) open(f *frame, in *instruction, m *module) *Error {
+	switch {
+	case in.block >= 0:
+		t := m.typeAt(uint32(in.block))
+		if t == nil {
+			return refuse(Malformed)
+		}
+		p.values += uint64(len(t.params) + len(t.results))
+		if f.values = len(t.results); in.op == opLoop {
+			f.values = len(t.params)
+		}
+	case in.block != -64 && in.op != opLoop:
+		f.values = 1
 	}
 	return nil
 }
@@ -109,7 +148,8 @@ func (p *plan) name(in *instruction) *Error {
 		if uint64(l) >= uint64(len(p.frames)) {
 			return refuse(Malformed)
 		}
-		if f := p.frames[len(p.frames)-1-int(l)]; f.op != 0 {
+		f := &p.frames[len(p.frames)-1-int(l)]
+		if p.values += uint64(f.values); f.op != 0 {
 			p.named[f.number] = true
 		}
 	}
@@ -117,10 +157,20 @@ func (p *plan) name(in *instruction) *Error {
 }
 
 // need notes what an instruction needs of the function around it.
-func (p *plan) need(in *instruction) {
+func (p *plan) need(in *instruction, m *module) *Error {
 	switch {
 	case in.op == opCall || in.op == opCallIndirect:
+		t := m.typeAt(in.index)
+		if in.op == opCall {
+			t = m.function(in.index)
+		}
+		if t == nil {
+			return refuse(Malformed)
+		}
 		p.calls++
+		p.values += uint64(len(t.params) + len(t.results))
+	case in.op == opReturn:
+		p.values += uint64(p.frames[0].values)
 	case in.op == opMemoryGrow, dynamic(in) != 0:
 		p.i32 = true
 	default:
@@ -131,6 +181,7 @@ func (p *plan) need(in *instruction) {
 			p.f64 = true
 		}
 	}
+	return nil
 }
 
 // weight returns what the function weighs on the stack: the engine's frames grow with the code, and

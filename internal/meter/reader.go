@@ -1,6 +1,6 @@
 package meter
 
-// A reader reads the binary format. After the first error it returns zeroes and stays where it is,
+// A reader reads the binary format. After the first error it returns zeroes and stays in place,
 // so callers look at err once a loop.
 type reader struct {
 	b   []byte

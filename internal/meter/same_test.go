@@ -18,7 +18,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// A trial runs a module as it was given, metered, and naively counted, each in a runtime of its own.
+// A trial runs a module as it was given, metered, and naively counted, each in a runtime of its
+// own.
 type trial struct {
 	given, metered, counted *side
 	apart                   int // results that differ from the given module's, and are no NaNs: the bits of one
@@ -31,8 +32,8 @@ type side struct {
 	i      api.Module
 }
 
-// newTrial returns a trial on an engine. Its memory is small, whatever modules ask for, and it is the
-// engine that refuses more: for all sides alike.
+// newTrial returns a trial on an engine. Its memory is small, whatever modules ask for, and it is
+// the engine that refuses more: for all sides alike.
 func newTrial(t testing.TB, config wazero.RuntimeConfig) *trial {
 	var sides [3]*side
 	spectest, err := os.ReadFile(filepath.Join(engineDir(), "internal", "integration_test", "spectest", "testdata", "spectest.wasm"))
@@ -169,7 +170,8 @@ func (all *trial) calls(ctx context.Context, t testing.TB, m *module) (n int) {
 	return n
 }
 
-// instances makes new instances, the metered one first: what it has no gas for is endless elsewhere.
+// instances makes new instances, the metered one first: what it has no gas for is endless
+// elsewhere.
 func (all *trial) instances(ctx context.Context, t testing.TB) bool {
 	called(ctx).given, called(ctx).yields = 0, 0
 	if err := all.metered.instance(ctx); err != nil {

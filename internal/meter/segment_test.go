@@ -71,8 +71,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestLoops is of loops of each kind of type, and of branches over several of them: they are rewritten
-// with three constructs around, which labels have to count.
+// TestLoops is of loops of each kind of type, and of branches over several of them: they are
+// rewritten with three constructs around, which labels have to count.
 func TestLoops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

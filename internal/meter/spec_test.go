@@ -17,7 +17,8 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// specModules is how many valid modules without SIMD the engine's specification tests have at least.
+// specModules is how many valid modules without SIMD the engine's specification tests have at
+// least.
 const specModules = 1902
 
 // engineDir returns where the engine's source is: its specification tests are in its module.
@@ -90,8 +91,8 @@ func TestSpecification(t *testing.T) {
 	assert.Less(t, all.apart, 20)
 }
 
-// FuzzRewrite checks the promises on any bytes. Its seeds are the modules of the specification tests,
-// which TestSpecification runs when nobody fuzzes.
+// FuzzRewrite checks the promises on any bytes. Its seeds are the modules of the specification
+// tests, which TestSpecification runs when nobody fuzzes.
 func FuzzRewrite(f *testing.F) {
 	f.Add(everything().bytes())
 	if flag.Lookup("test.fuzz").Value.String() != "" {

@@ -119,7 +119,7 @@ func (c *code) led(a *added, i *imported, t *funcType, index uint32, memory bool
 	params := uint32(len(t.params))
 	lists := f.vectors > 0 && memory
 	if lists {
-		c.put(1, 2, typeI64) // two locals: where the walk is, and where it ends
+		c.put(1, 2, typeI64) // two locals: the place of the walk, and its end
 	} else {
 		c.put(0)
 	}
@@ -166,7 +166,8 @@ func (c *code) less(param uint32, price int64) {
 }
 
 // walk charges for the length of each vector of a list, unless the list is not within the memory:
-// then the host will say so. Lengths have 32 bits and a list fewer than 2^29 of them, so 64 hold all.
+// then the host will say so. Lengths have 32 bits and a list fewer than 2^29 of them, so 64 hold
+// all.
 func (c *code) walk(a *added, list, at uint32) {
 	end := at + 1
 	c.put(opBlock, noType)
