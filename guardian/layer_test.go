@@ -44,11 +44,12 @@ func overlay(name, keys string) string {
 	return `{"helm":"policy/v1","layer":"P2","name":"` + name + `"` + keys + `}`
 }
 
-// housed is a call by a driver with these grants; nil: it declares the profile reported.
+// housed makes a call one of a driver with these grants. Only one that is reported has none.
 func housed(profile string, grants *contracts.Sandbox) func(*contracts.Inputs) {
 	return func(in *contracts.Inputs) {
-		in.Sandbox = &contracts.SandboxInfo{
-			Grants: grants, Meter: 1, Module: crypto.Sum([]byte("module")), Profile: profile,
+		in.Sandbox = &contracts.SandboxInfo{Grants: grants, Module: crypto.Sum([]byte("module")), Profile: profile}
+		if grants != nil {
+			in.Sandbox.Meter = 1
 		}
 	}
 }

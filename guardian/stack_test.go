@@ -107,8 +107,8 @@ func (g stackGenerator) call(t testing.TB, p *Policy) contracts.Inputs {
 	}
 	switch g.r.IntN(6) {
 	case 0:
-		housed("any", pick(g.generator, &contracts.Sandbox{Gas: 1000, Memory: 16}, &contracts.Sandbox{Gas: 1000},
-			strict, nil))(&in)
+		pick(g.generator, housed("any", &contracts.Sandbox{Gas: 1000, Memory: 16}),
+			housed("any", &contracts.Sandbox{Gas: 1000}), housed("any", strict), housed("reported", nil))(&in)
 	case 1:
 		in.Caller = contracts.Caller{Roles: []string{"clerk"}}
 	case 2:

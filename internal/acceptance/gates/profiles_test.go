@@ -42,8 +42,8 @@ func TestSandboxOneStepMore(t *testing.T) {
 	}, func(o *helm.Options) { o.Policy = kerneltest.Compile(t, surfaceFloor, claimsBundle) })
 }
 
-// Two demands are met only by what is within both. Another policy that demands less, or more, is in
-// force from the call after the swap, also for the kernel of a task, whose overlay changes no demand.
+// Two demands are met only by what is within both. Another policy that demands less is in force
+// from the call after the swap, also for the kernel of a task, whose overlay changes no demand.
 func TestSandboxOfTwoDocuments(t *testing.T) {
 	t.Parallel()
 	bundle := strings.Replace(claimsBundle, "put:  {effect: write,", "put:  {effect: write, sandbox: small,", 1) +
