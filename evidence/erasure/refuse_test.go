@@ -299,7 +299,7 @@ func agrees(t *testing.T, pack []byte, trust *registry.State) {
 		return name
 	}
 	program := shared.Oracle(t, "not compared with the second implementation: packs from before and after an erasure")
-	out, err := exec.CommandContext(t.Context(), program, "verify", "-ungranted", "-trust",
+	out, err := exec.CommandContext(t.Context(), program, "verify", "-trust",
 		file("trust.json", trust.Canonical()),
 		"-origin", forge.Origin, file("pack.tar", pack)).Output()
 	require.NoError(t, err, "%s", out)

@@ -70,7 +70,7 @@ func TestQuickstart(t *testing.T) {
 func compare(t *testing.T, pack, key string, size int) {
 	bin := shared.Oracle(t,
 		"neither pack nor trust state is compared with the second implementation, nor one that it spoiled refused")
-	b, err := exec.Command(bin, "verify", "-ungranted", "-trust", output.TrustName(pack), "-origin",
+	b, err := exec.Command(bin, "verify", "-trust", output.TrustName(pack), "-origin",
 		"example.org/quickstart",
 		pack).CombinedOutput()
 	require.NoError(t, err, "%v\n%s", err, b)

@@ -24,7 +24,7 @@ func (w *World) MustAgree(report evidence.Report) {
 		require.NoError(w.T, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	verify := exec.CommandContext(w.T.Context(), shared.Oracle(w.T, ""),
-		"verify", "-ungranted", "-trust", "trust.json", "-origin", Origin, "pack.tar")
+		"verify", "-trust", "trust.json", "-origin", Origin, "pack.tar")
 	verify.Dir = dir
 	out, err := verify.CombinedOutput()
 	s := string(out)

@@ -63,7 +63,7 @@ type finding struct {
 
 func (o *oracle) verify(args ...string) (f finding) {
 	o.Helper()
-	out, _ := o.run(append([]string{"verify", "-ungranted"}, args...)...)
+	out, _ := o.run(append([]string{"verify"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &f); err != nil {
 		o.Fatalf("%v: %s", err, out)
 	}

@@ -33,7 +33,7 @@ func (v *secondVerifier) verify(name string, pack []byte) error {
 	if err := os.WriteFile(name, pack, 0o600); err != nil {
 		return err
 	}
-	if out, err := exec.Command(v.bin, "verify", "-ungranted", "-trust", v.trust, "-origin", origin,
+	if out, err := exec.Command(v.bin, "verify", "-trust", v.trust, "-origin", origin,
 		name).CombinedOutput(); err != nil {
 		return fmt.Errorf("the second implementation refuses %s: %v\n%s", name, err, out)
 	}
