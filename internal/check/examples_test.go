@@ -18,11 +18,15 @@ import (
 
 // TestDocumentExamples checks the code in documents, by the tag of its fence: policies in YAML and
 // JSON compile, JSON is JSON, and Go is formatted. Go that is no whole program is made of lines of
-// the root's examples, which compile and run.
+// examples and of a guest, which compile and run.
 func TestDocumentExamples(t *testing.T) {
 	t.Parallel()
-	examples, err := os.ReadFile(root + "/example_test.go")
-	require.NoError(t, err)
+	var examples []byte
+	for _, name := range []string{"example_test.go", "sandbox/example_test.go", "sandbox/testdata/sum/main.go"} {
+		source, err := os.ReadFile(root + "/" + name)
+		require.NoError(t, err)
+		examples = append(examples, source...)
+	}
 	blocks := make(map[string]int)
 	for name, text := range readTree(t, root).pages {
 		if filepath.Ext(name) != ".md" {
@@ -61,7 +65,7 @@ func checkGo(t *testing.T, text, examples string) {
 	}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(text, "package ") {
-			assert.Contains(t, examples, strings.TrimSpace(line), "not a line of example_test.go")
+			assert.Contains(t, examples, strings.TrimSpace(line), "not a line of an example")
 		}
 	}
 }

@@ -509,7 +509,7 @@ func TestClocks(t *testing.T) {
 		require.Equal(t, files.OK, g.call("clock_res_get", clock, result))
 		assert.Equal(t, uint64(1), g.u64(result))
 	}
-	for _, clock := range []int{2, 3, 4, 1 << 31} {
+	for _, clock := range []uint32{2, 3, 4, 1 << 31} {
 		assert.Equal(t, files.Invalid, g.call("clock_time_get", clock, 0, result))
 		assert.Equal(t, files.Invalid, g.call("clock_res_get", clock, result))
 	}
