@@ -23,7 +23,7 @@ type boxed struct {
 	o    evidence.Options
 }
 
-// ranAll is what RERUN says of SandboxLog, in which two calls are of the tool that lists the module.
+// ranAll is what RERUN says of SandboxLog. Two of its calls are of the tool that lists the module.
 var ranAll = evidence.Rerun{Same: uint64(len(Ran)), Unpinned: uint64(len(Ran) - 2), Open: 1, Ended: 4, NotKept: 2, OtherMeter: 1}
 
 func newBoxed(t *testing.T) *boxed {
