@@ -1,0 +1,2 @@
+// Package policytest is for tests of policies. [Transcript] reads what an agent said and called.
+package policytest
