@@ -71,6 +71,7 @@ func TestRerunTogether(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
+			time.Sleep(2 * time.Millisecond) // in which more would begin, if they might
 			defer func() { mu.Lock(); running--; mu.Unlock() }()
 			return forge.Machine(ctx, r)
 		}}
