@@ -109,7 +109,7 @@ var registry = [...]reason{
 		meaning: "the floor does not permit this connector",
 		advice:  "This connector is not permitted. Find another way or report this."},
 	{code: ReasonSandboxViolation, condition: 1,
-		meaning: "the driver does not declare the sandbox that the tool needs",
+		meaning: "the driver does not meet a sandbox profile that is demanded of the tool",
 		advice:  "The tool is not available in the required sandbox. Report this."},
 	{code: ReasonDriverNotBound, condition: 1,
 		meaning: "no driver is bound to the tool, or more than one, or none of the definition that it pins",
