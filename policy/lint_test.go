@@ -62,9 +62,10 @@ func of(list []Finding, id string) (some []Finding) {
 func TestLint(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, s := range table.Read[smell](t, "lint", 32) {
+	for _, s := range table.Read[smell](t, "lint", 35) {
 		seen[s.ID] = true
-		found := of(Lint(compiled(t, s.Bundle, s.Floor)), s.ID)
+		p := compiled(t, s.Bundle, s.Floor)
+		found := of(Lint(p), s.ID)
 		if assert.Len(t, found, 1, "%s: %s", s.ID, s.Bundle) {
 			f := found[0]
 			assert.Equal(t, s.Pointer, f.Pointer, "%s: %s", s.ID, f)
@@ -76,7 +77,12 @@ func TestLint(t *testing.T) {
 		if s.OtherBundle == "" {
 			s.OtherBundle = s.Bundle
 		}
-		assert.Empty(t, of(Lint(compiled(t, s.OtherBundle, s.OtherFloor)), s.ID), "%s: %s", s.ID, s.OtherBundle)
+		q := compiled(t, s.OtherBundle, s.OtherFloor)
+		assert.Empty(t, of(Lint(q), s.ID), "%s: %s", s.ID, s.OtherBundle)
+		if clerk := (contracts.Caller{ID: "ann", Roles: []string{"r"}}); s.ID == "sandbox-clash" {
+			assert.Empty(t, p.Callable(clerk), "%s%s", s.Bundle, s.Floor)
+			assert.Len(t, q.Callable(clerk), 1, "%s%s", s.OtherBundle, s.OtherFloor)
+		}
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(severities)), slices.Collect(maps.Keys(seen)))
 	assert.Empty(t, Lint(nil))
@@ -132,6 +138,32 @@ func TestLintRepository(t *testing.T) {
 	for i, r := range reasons {
 		assert.True(t, used[i], "nothing is found any more: %v", r)
 	}
+}
+
+// TestLintCallable: what is never callable by its profile, only or rules is in no caller's list.
+func TestLintCallable(t *testing.T) {
+	t.Parallel()
+	stacks, err := repository()
+	require.NoError(t, err)
+	found, callable := 0, 0
+	for _, docs := range stacks {
+		p, err := guardian.Compile(docs...)
+		require.NoError(t, err)
+		never := map[string]bool{}
+		for _, f := range of(Lint(p), "never-callable") {
+			if tool, ok := strings.CutPrefix(f.Pointer, "/tools/"); ok {
+				never[unescapeSegment.Replace(tool)] = true
+			}
+		}
+		found += len(never)
+		for _, c := range []contracts.Caller{{}, {ID: "ann"}, {ID: "ann", Tenant: "acme", Roles: []string{"clerk", "owner"}}} {
+			for _, tool := range p.Callable(c) {
+				callable++
+				assert.False(t, never[tool.Name], "%s: %s", docs[0].Name, tool.Name)
+			}
+		}
+	}
+	assert.True(t, found > 5 && callable > 50, "%d and %d: too little was compared", found, callable)
 }
 
 // large returns the text of a bundle of many tools and rules.
