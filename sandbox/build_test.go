@@ -166,10 +166,8 @@ func ops(parts ...any) (b []byte) {
 func i32(n int64) []byte          { return ops(0x41, s64(n)) }
 func i64(n int64) []byte          { return ops(0x42, s64(n)) }
 func get(n uint32) []byte         { return ops(0x20, u32(n)) }
-func set(n uint32) []byte         { return ops(0x21, u32(n)) }
 func call(n uint32) []byte        { return ops(0x10, u32(n)) }
 func br(n uint32) []byte          { return ops(0x0c, u32(n)) }
-func brIf(n uint32) []byte        { return ops(0x0d, u32(n)) }
 func loop(parts ...any) []byte    { return ops(0x03, void, ops(parts...), end) }
 func block(parts ...any) []byte   { return ops(0x02, void, ops(parts...), end) }
 func forever(parts ...any) []byte { return loop(ops(parts...), br(0)) }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"testing/fstest"
 
@@ -18,14 +17,15 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// goGuest builds a program in testdata, by the Go that runs the tests.
+// goGuest builds a program in testdata, by the Go that runs the tests: go test
+// puts it first in PATH.
 func goGuest(t testing.TB, name string) []byte {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("building a guest in Go takes long")
 	}
 	out := filepath.Join(t.TempDir(), "guest.wasm")
-	cmd := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-ldflags=-s", "-o", out, "./testdata/"+name)
+	cmd := exec.Command("go", "build", "-ldflags=-s", "-o", out, "./testdata/"+name)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=-buildvcs=false")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("no guest in Go was run: it cannot be built here: %v\n%s", err, said)

@@ -154,7 +154,7 @@ func readPrefixed(r *reader, sub uint32) {
 			r.fail(Memories)
 		}
 	case opMemoryCopy:
-		if r.byte()|r.byte() != 0 {
+		if to, from := r.byte(), r.byte(); to != 0 || from != 0 {
 			r.fail(Memories)
 		}
 	case opMemoryFill:

@@ -22,6 +22,7 @@ import (
 // own.
 type trial struct {
 	given, metered, counted *side
+	most                    int // calls of one module; 0: all
 	apart                   int // results that differ from the given module's, and are no NaNs: the bits of one
 }
 
@@ -93,6 +94,9 @@ const (
 // module that the engine refuses is only rewritten, for the rewriting must not panic.
 func (all *trial) same(t testing.TB, b []byte) (valid bool, calls int) {
 	ctx := context.WithValue(context.Background(), tallyKey{}, &tally{slice: slice, limit: slice * maxAsked})
+	if all.most > 0 {
+		called(ctx).limit = slice
+	}
 	m, refused := decode(b)
 	var out []byte
 	if refused == nil {
@@ -154,6 +158,9 @@ func (all *trial) calls(ctx context.Context, t testing.TB, m *module) (n int) {
 			continue
 		}
 		for variant := range 4 {
+			if all.most > 0 && n >= all.most {
+				return n
+			}
 			if fresh {
 				if !all.instances(ctx, t) {
 					return n

@@ -104,6 +104,7 @@ func FuzzRewrite(f *testing.F) {
 		}
 	}
 	all := newTrial(f, wazero.NewRuntimeConfigInterpreter())
+	all.most = 8
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all.same(t, b)
 		if out, err := Rewrite(b, 16); (out == nil) != (err != nil) {
