@@ -72,5 +72,4 @@ func BenchmarkSandboxed(b *testing.B) {
 	for i, unit := range []string{"allocs/func", "allocs/sandboxed"} {
 		b.ReportMetric(testing.AllocsPerRun(100, func() { call(drivers[i]) }), unit)
 	}
-	require.NotZero(b, middle)
 }
