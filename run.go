@@ -212,9 +212,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 			s.past.Watch(receipt.Tool, pointers)
 		}
 		if s.chain.Session() != contracts.DefaultSession { // nothing asks the session "main" for receipts
-			if asked := policy.Asked(receipt.Tool); asked != nil {
-				s.past.WatchFacts(receipt.Tool, asked)
-			}
+			s.past.WatchFacts(receipt.Tool, policy.Asked(receipt.Tool))
 			s.past.Execute(past.Run{
 				Tool:     receipt.Tool,
 				Decision: p.slot.Index(),

@@ -41,8 +41,9 @@ func TestBackTestKnows(t *testing.T) {
 			want: "ALLOW DENY note; DENY ALLOW note"},
 		{name: "a fact of a receipt", bundle: change(`{"fact":"bags","ge":3}`, `{"fact":"bags","eq":0}`),
 			want: "ALLOW DENY cancel; DENY ALLOW cancel"},
-		{name: "a tool that is trusted", bundle: change(`"labels":["bank"],"trusted":false`, `"labels":["pii"],"trusted":false`),
-			want: "ALLOW DENY mail; ALLOW DENY mail"},
+		{name: "a tool that is trusted",
+			bundle: change(`"labels":["bank"],"trusted":false`, `"labels":["pii"],"trusted":false`),
+			want:   "ALLOW DENY mail; ALLOW DENY mail"},
 		{name: "a label that is none", bundle: change(`"labels":["pii"],"trusted":true`, `"trusted":true`),
 			want: "DENY ALLOW mail; DENY ALLOW mail"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/internal/race"
 )
@@ -125,6 +126,8 @@ func TestAskedWhatCannotBeRead(t *testing.T) {
 	require.NoError(t, v.inPack(bytes.NewReader(pack), int64(len(pack))))
 	v.reread.marks[0] = v.reread.marks[1]
 	_, f := v.reread.statement(0)
+	require.True(t, f != nil && errors.Is(f, errChanged), "%v", f)
+	_, f = v.reread.said(crypto.Sum([]byte("there at first, and now not")))
 	require.True(t, f != nil && errors.Is(f, errChanged), "%v", f)
 	v.pack.r, v.reread.second, v.fold.chain("s0").held = gone{}, nil, nil
 	p := &logPast{r: &v.replay, chain: v.fold.chain("s0"), kept: &new(contracts.Inputs).State}

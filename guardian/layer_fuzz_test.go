@@ -41,7 +41,8 @@ func layerSeeds() []string {
 		`{"id":"s","tools":["mail.send"],"when":{"session":"calls","gt":2},"all":[{"receipt":"page.get","same":{"/path":"/to"}},{"attestation":{"type":"x","max_age":"1m","bind":{"a":"/to"}}}]}]`
 	knowing := `,"rules":[{"id":"a","deny":"mail.send","unless":{"arg":"/to","from":["user"]}},` +
 		`{"id":"b","deny":{"egress":true},"when":{"any":[{"session":"tainted","eq":true},{"session":"labels","has":"web"}]}}]`
-	threat := `,"labels":["web"],"threat":{"deny":"medium","except":[{"tools":"mail.send","arg":"/to","signals":["secret"]}],` +
+	threat := `,"labels":["web"],"threat":{"deny":"medium",` +
+		`"except":[{"tools":"mail.send","arg":"/to","signals":["secret"]}],` +
 		`"outputs":{"web":["nul"]}}`
 	seeds = append(seeds, demanding("f", "s", `"files":{"/tmp":"read"},"env":["A"],`+modules("module")),
 		demanding("f", "reported", ``))

@@ -435,7 +435,8 @@ func TestAsked(t *testing.T) {
 		assert.Nil(t, p.Asked(tool), tool)
 	}
 	assert.Nil(t, (*Policy)(nil).Asked("look"))
-	narrow, err := p.Narrow(document(t, "", overlay("o", `,"rules":[{"id":"x","deny":"pay","unless":{"arg":"/to","from":["book#name"]}}]`)))
+	narrow, err := p.Narrow(document(t, "", overlay("o",
+		`,"rules":[{"id":"x","deny":"pay","unless":{"arg":"/to","from":["book#name"]}}]`)))
 	require.NoError(t, err)
 	assert.Nil(t, narrow.Asked("book"))
 	assert.Nil(t, p.Asked("book"), "narrowing changes nothing of the stack")

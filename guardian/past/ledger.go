@@ -41,10 +41,10 @@ type fund struct {
 }
 
 const (
-	callerText = 0x80
-	beforeID   = `{"id":"`
-	tenant     = `","tenant":"`
-	afterAll   = `"}`
+	callerText   = 0x80
+	beforeID     = `{"id":"`
+	beforeTenant = `","tenant":"`
+	afterAll     = `"}`
 )
 
 // shorten appends a shorter form of a caller to dst, and reports whether there is one: the id and,
@@ -59,10 +59,10 @@ func shorten(dst []byte, of string) ([]byte, bool) {
 	if !ok || strings.IndexByte(text, 0) >= 0 {
 		return dst, false
 	}
-	id, of, ok := strings.Cut(text, tenant)
+	id, tenant, ok := strings.Cut(text, beforeTenant)
 	dst = append(dst, id...)
 	if ok {
-		dst = append(append(dst, 0), of...)
+		dst = append(append(dst, 0), tenant...)
 	}
 	return dst, true
 }

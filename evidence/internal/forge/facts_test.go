@@ -128,8 +128,10 @@ func TestFacts(t *testing.T) {
 		"of a withheld output":       {row: "R15", cut: document(drift, facts), want: errRecord},
 		"of what a failed tool said": {cut: document(said, facts), want: errRecord},
 		"of an unknown outcome":      {cut: document(late, facts), want: errRecord},
-		"not canonical":              {cut: document(order, facts+" "), want: errBlob},
-		"no pointer":                 {cut: document(order, `{"class":["business"]}`), want: errBlob},
+		"signals of a tool that nothing scans, all erased": {cut: both(erased, drop(order, "factsHash"),
+			func(m *Model) { p(m, order)["signals"] = []any{"hidden-tag"} }), want: errReplay},
+		"not canonical": {cut: document(order, facts+" "), want: errBlob},
+		"no pointer":    {cut: document(order, `{"class":["business"]}`), want: errBlob},
 		"another under its name": {cut: func(m *Model) {
 			m.Blobs[p(m, order)["factsHash"].(string)] = []byte(facts + "\n")
 		}, want: errBlob},

@@ -137,7 +137,7 @@ func TestKnows(t *testing.T) {
 		gone   int
 		unseen uint64
 	}{
-		"nothing, but made anew":   {cut: func(m *Model) { m.follow(); m.Manifest = func(Object) {} }},
+		"nothing, but made again":  {cut: func(m *Model) { m.follow(); m.Manifest = func(Object) {} }},
 		"another text with it all": {cut: says(first4711, said+" Thanks!")},
 		"a text without what was found": {row: "R33", cut: says(first4711,
 			"pay GB29NWBK6016133192681, and 4711, please"),
@@ -175,6 +175,8 @@ func TestKnows(t *testing.T) {
 			judged("decision", "cancel", 0, func(s Object) {
 				delete(first(s, "receipts")["facts"].(Object), "count:/bags")
 			})), want: errReplay},
+		"an output is not there, and a signal that no table has": {cut: both(lose("receipt", "search", 3, "outputHash"),
+			func(m *Model) { m.which("receipt", "search", 3).P()["signals"] = []any{"zzz"} }), want: errReplay},
 
 		"a source less": {cut: judged("decision", "pay", 1, func(s Object) { s["from"] = s["from"].([]any)[1:] }),
 			want: errReplay},

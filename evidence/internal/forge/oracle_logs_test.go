@@ -359,7 +359,8 @@ func TestOracleKnows(t *testing.T) {
 		}
 	}
 	o.agrees(m.Build(), made.Trust)
-	names := regexp.MustCompile("^message-|^facts-|^inputs-(source|found|taint|label|receipt)|^parent-that|^(output-)?signals-")
+	names := regexp.MustCompile("^message-|^facts-|^inputs-(source|found|taint|label|receipt)|^parent-that|" +
+		"^(output-)?signals-")
 	// these need facts by other pointers than the log has, or receipts in another order
 	others := regexp.MustCompile("^facts-value-added|^inputs-receipt-facts-count-by-pointer|^inputs-receipt-passed-over")
 	refused, at, step := 0, 0, Sample(8)

@@ -35,7 +35,10 @@ tools:
     threat: {deny: none}
   pay:
     effect: write
-    input: {type: object, required: [to, ref], properties: {to: {type: string}, ref: {type: string}, note: {type: string}}}
+    input:
+      type: object
+      required: [to, ref]
+      properties: {to: {type: string}, ref: {type: string}, note: {type: string}}
     threat: {deny: none}
 rules:
 `
