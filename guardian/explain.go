@@ -229,9 +229,6 @@ func (t *tracing) limits(of *program.Tool, args, depth program.Answer) {
 // entry evaluates an entry of scope, which is one step whatever it was compiled to.
 func (t *tracing) entry(e *program.Evaluator, of *program.Tool, entry int) program.Answer {
 	n := &of.Scope[entry]
-	if t == nil {
-		return e.Eval(n)
-	}
 	step, from := t.Begin(of.ScopeRule, 0), int32(len(t.Reads))
 	a := e.Eval(n)
 	s := &t.Steps[step]

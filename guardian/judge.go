@@ -369,7 +369,12 @@ func (j *judging) inScope() bool {
 	t, e := j.tool, &j.s.eval
 	for i := range t.Scope {
 		n := &t.Scope[i]
-		a := j.trace.entry(e, t, i)
+		var a program.Answer
+		if j.trace == nil {
+			a = e.Eval(n)
+		} else {
+			a = j.trace.entry(e, t, i)
+		}
 		if a == program.Yes {
 			continue
 		}

@@ -89,10 +89,6 @@ func (e *Evaluator) Match(rules []Rule) (*Rule, Answer) {
 	if e.trace != nil {
 		return e.matchTraced(rules)
 	}
-	return e.match(rules)
-}
-
-func (e *Evaluator) match(rules []Rule) (*Rule, Answer) {
 	for i := range rules {
 		a := Yes
 		for k := range rules[i].Tests {

@@ -103,8 +103,8 @@ func (t *Trace) begin(x *Rule) {
 func (e *Evaluator) matchTraced(rules []Rule) (*Rule, Answer) {
 	for i := range rules {
 		e.trace.begin(&rules[i])
-		if x, a := e.match(rules[i : i+1]); a != No {
-			return x, a
+		if a := e.All(rules[i].Tests); a != No {
+			return &rules[i], a
 		}
 	}
 	return nil, No
