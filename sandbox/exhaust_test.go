@@ -120,6 +120,9 @@ func TestExhaustion(t *testing.T) {
 			assert.Equal(t, uint64(2e7), got.gas, name)
 		}
 		assert.Empty(t, got.output, name)
+		record := r.call(m).Record
+		assert.True(t, record.Reason == g.want && record.Outcome != contracts.Executed && record.OutputHash == nil &&
+			record.Sandbox.Gas == got.gas, "%s: %+v", name, record)
 		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("%s: %v", name, d)
 		}

@@ -68,7 +68,7 @@ func TestGoGuest(t *testing.T) {
 	assert.Equal(t, got, r.tell(context.Background(), m, args))
 	made, err := newRuntime(Options{}, wazero.NewRuntimeConfigInterpreter(), 1000)
 	require.NoError(t, err)
-	slow := &room{t, made}
+	slow := &room{T: t, Runtime: made}
 	assert.Equal(t, got, slow.tell(context.Background(), slow.load(wasm, grants, h), args), "interpreter, slices of 1,000")
 	require.NoError(t, made.Close(context.Background()))
 	call := again(wasm, grants)
@@ -91,35 +91,4 @@ func TestDocumentedGuest(t *testing.T) {
 	got := r.tell(context.Background(), m, `[]`)
 	assert.Equal(t, contracts.ReasonToolError, got.reason)
 	assert.Contains(t, got.err, "sandbox: exit 1: ")
-}
-
-// What a call of a Go program costs: to instantiate it, run it and close it.
-func BenchmarkGoGuest(b *testing.B) { benchmark(b, goGuest(b, "sum"), "{}") }
-
-// And of a small one.
-func BenchmarkSmallGuest(b *testing.B) { benchmark(b, prints(1, "x").bytes(), "{}") }
-
-func benchmark(b *testing.B, wasm []byte, args string) {
-	r, err := New(Options{})
-	require.NoError(b, err)
-	defer r.Close(context.Background())
-	m, err := r.Load(context.Background(), wasm, "box", contracts.Sandbox{}, Host{})
-	require.NoError(b, err)
-	for b.Loop() {
-		end := r.run(context.Background(), &job{code: m.code, grants: &m.grants, decided: decided,
-			setup: setupOf(&m.grants, "tool", []byte(args), nil, nil)})
-		require.Equal(b, contracts.ReasonAllow, end.reason, "%v", end.err)
-	}
-}
-
-// Load of a guest in Go.
-func BenchmarkLoad(b *testing.B) {
-	wasm := goGuest(b, "sum")
-	for b.Loop() {
-		r, err := New(Options{})
-		require.NoError(b, err)
-		_, err = r.Load(context.Background(), wasm, "box", contracts.Sandbox{}, Host{})
-		require.NoError(b, err)
-		require.NoError(b, r.Close(context.Background()))
-	}
 }

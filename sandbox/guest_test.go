@@ -16,25 +16,43 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tetratelabs/wazero"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
 // A room is a Runtime of a test.
 type room struct {
 	*testing.T
 	*Runtime
+	kernel *kerneltest.World // of Call, once it was called
 }
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	r, err := New(Options{})
+	r, err := New(Options{Instances: 64})
 	if err != nil {
 		t.Skip("nothing was run: ", err)
 	}
 	t.Cleanup(func() { assert.NoError(t, r.Close(context.Background())) })
-	return &room{t, r}
+	return &room{T: t, Runtime: r}
+}
+
+// call has a kernel make a call of m, and returns the receipt. When the test is over its log must
+// verify. It is called on the goroutine of the test.
+func (r *room) call(m *Module) helm.Receipt {
+	r.Helper()
+	if r.kernel == nil {
+		r.kernel = kerneltest.New(r.T, func(o *helm.Options) { o.Keep.Modules = true })
+		r.Cleanup(func() { r.kernel.MustVerify() })
+	}
+	_, receipt := r.kernel.Call("unbound", "{}", kerneltest.WithDriver(m))
+	require.NotNil(r, receipt.Record)
+	use := receipt.Record.Sandbox
+	require.True(r, use != nil && use.Module == m.cell.Info().Module && use.Grants != nil, "%+v", receipt.Record)
+	return receipt
 }
 
 func (r *room) load(wasm []byte, grants contracts.Sandbox, h Host) *Module {
@@ -178,7 +196,7 @@ func TestInstances(t *testing.T) {
 	if err != nil {
 		t.Skip("nothing was run: ", err)
 	}
-	r := &room{t, made}
+	r := &room{T: t, Runtime: made}
 	m := r.load(command(forever()).bytes(), contracts.Sandbox{Gas: 1e12}, Host{})
 	quick := r.load(command(nil).bytes(), contracts.Sandbox{}, Host{})
 	long, leave := context.WithCancel(context.Background())
@@ -368,7 +386,7 @@ func TestSameEverywhere(t *testing.T) {
 		for _, config := range []wazero.RuntimeConfig{wazero.NewRuntimeConfigCompiler(), wazero.NewRuntimeConfigInterpreter()} {
 			made, err := newRuntime(Options{}, config, slice)
 			require.NoError(t, err)
-			other := &room{t, made}
+			other := &room{T: t, Runtime: made}
 			for name, g := range guests {
 				m := other.load(g.wasm, g.grants, Host{})
 				for range 2 {

@@ -45,8 +45,7 @@ func (a *auditor) rerun(ctx context.Context, call contracts.Rerunnable) (contrac
 	if module == nil {
 		module = a.modules[call.Module]
 	}
-	held = held && module != nil && crypto.Sum(module) == call.Module
-	result := contracts.RerunResult{Held: held, Metered: call.Meter == meter.Version}
+	result := contracts.RerunResult{Held: held && module != nil, Metered: call.Meter == meter.Version}
 	if !result.Held || !result.Metered {
 		return result, nil
 	}
@@ -55,6 +54,10 @@ func (a *auditor) rerun(ctx context.Context, call contracts.Rerunnable) (contrac
 	}
 	defer a.runtime.leave()
 	code, err := a.runtime.codes.get(call.Module, module, grants.Memory, false)
+	if err == errOther {
+		result.Held = false
+		return result, nil
+	}
 	if err != nil { // no sandbox ran it
 		result.Reason = contracts.ReasonFailClosedError
 		return result, nil

@@ -85,9 +85,12 @@ func TestRerunIsNotGuessed(t *testing.T) {
 	lacks.Bytes = nil
 	assert.Equal(t, contracts.RerunResult{Metered: true}, run(lacks, nil, tree), "no module")
 	assert.Equal(t, got, run(lacks, [][]byte{nil, wasm}, tree), "the auditor's own module")
-	other := call
+	other := again(prints(1, "own").bytes(), contracts.Sandbox{})
+	own := other.Bytes
 	other.Bytes = command(nil).bytes()
-	assert.Equal(t, contracts.RerunResult{Metered: true}, run(other, nil, tree), "bytes of another module")
+	assert.Equal(t, contracts.RerunResult{Metered: true}, run(other, nil), "bytes of another module")
+	other.Bytes = own
+	assert.Equal(t, "own", string(run(other, nil).Output))
 	other = call
 	other.Meter = 2
 	assert.Equal(t, contracts.RerunResult{Held: true}, run(other, nil, tree), "another meter")

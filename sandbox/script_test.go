@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"encoding/binary"
 
 	"github.com/stretchr/testify/require"
@@ -110,15 +109,17 @@ func (s *script) wasm() []byte {
 	return b.bytes()
 }
 
-// run runs a script under grants, and returns the errnos and what is in scratch.
+// run has a kernel run a script under grants, and returns the errnos and what is in scratch.
 func (s *script) run(grants contracts.Sandbox, h Host) ([]files.Errno, string) {
 	s.Helper()
-	got := s.tell(context.Background(), s.load(s.wasm(), grants, h), "{}")
-	require.Equal(s, contracts.ReasonAllow, got.reason, got.err)
-	require.Len(s, got.output, 4*s.calls+1024)
+	receipt := s.room.call(s.load(s.wasm(), grants, h))
+	output := receipt.Output
+	require.True(s, receipt.Record.Outcome == contracts.Executed && receipt.Record.OutputForm == "raw", "%+v",
+		receipt.Record)
+	require.Len(s, output, 4*s.calls+1024)
 	var all []files.Errno
 	for i := range s.calls {
-		all = append(all, files.Errno(binary.LittleEndian.Uint32([]byte(got.output[4*i:]))))
+		all = append(all, files.Errno(binary.LittleEndian.Uint32(output[4*i:])))
 	}
-	return all, got.output[4*s.calls:]
+	return all, string(output[4*s.calls:])
 }
