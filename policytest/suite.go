@@ -1,0 +1,481 @@
+package policytest
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/several"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A Suite is a file of cases, with the stack that they are about. It never changes, and is safe for
+// concurrent use by multiple goroutines.
+type Suite struct {
+	doc      contracts.Document
+	policy   *guardian.Policy
+	overlays map[string]contracts.Document // by the name in the file
+	start    contracts.Time
+	keys     map[string]signing
+	trust    *registry.Registry
+	stubs    map[string]stub
+	cases    []*scenario
+	ignored  []ignored
+}
+
+// A signing key of a suite.
+type signing struct {
+	key crypto.PrivateKey
+	registry.Key
+}
+
+// A stub is what runs in place of a tool.
+type stub struct {
+	output []byte // nil: null
+	fails  string // the tool's own error
+	panics bool
+	lost   bool // the caller gives up while it runs
+}
+
+// A scenario is one case: steps, of which the last is what it is about.
+type scenario struct {
+	name  string
+	at    string
+	skip  string
+	steps []step
+}
+
+// A step is a call, or something else that happens before one.
+type step struct {
+	at, name string
+	does     string // call, user, after, freeze or close
+	after    time.Duration
+	words    string // of user
+	session  string
+
+	tool        string
+	args        []byte
+	caller      contracts.Caller
+	afterRefs   []string
+	overlays    []string
+	approve     []string
+	refuse      []string
+	attest      []attestation
+	delegation  []grant
+	idempotency string
+	driver      string // none or two; "": one
+	definition  *contracts.Digest
+	freeze      bool
+	close       bool
+	stub        *stub
+	want        want
+}
+
+// An attestation that a step presents.
+type attestation struct {
+	by, kind string
+	claims   crypto.Value
+}
+
+// A grant that a step presents.
+type grant struct {
+	by, to string
+	only   []string
+	when   crypto.Value
+	depth  uint64
+}
+
+// A want is how a step must come out. What is empty is not looked at.
+type want struct {
+	verdict   contracts.Verdict
+	stated    bool // a reason or a rule
+	reason    contracts.ReasonCode
+	rule      string
+	why       string
+	condition *int
+	pending   *pending
+	charges   map[string]uint64 // by budget
+	ran       *int
+}
+
+type pending struct {
+	roles  []string
+	quorum uint64
+}
+
+// An ignored unit or mutant is left out of the count.
+type ignored struct {
+	at, pointer, mutant, why string
+}
+
+const format = "cases/v1"
+
+var (
+	fileKeys = []string{"helm", "policy", "time", "callers", "keys", "tools", "cases", "ignore"}
+	stubKeys = []string{"output", "error", "panic", "lost"}
+	wantKeys = []string{"want", "reason", "rule", "why", "condition", "pending", "charges", "ran"}
+	callKeys = slices.Concat([]string{
+		"name", "call", "args", "raw", "caller", "session", "after_refs", "overlay", "approve", "refuse", "attest",
+		"delegation", "idempotency", "driver", "definition",
+	}, stubKeys, wantKeys)
+	caseKeys   = slices.Concat(callKeys, []string{"before", "each", "skip", "freeze", "close"})
+	keyKeys    = []string{"role", "roles"}
+	callerKeys = []string{"id", "tenant", "roles"}
+	grantKeys  = []string{"by", "to", "only", "when", "depth"}
+)
+
+// Load reads a file of cases, the documents of its stack and its overlays. They are in the folder of
+// the file, or below it. The error joins a *[guardian.LoadError] for each fault of the file; those
+// of documents are as [policy.LoadFS] returns them.
+func Load(fsys fs.FS, name string) (*Suite, error) {
+	if fsys == nil {
+		return nil, errors.New("policytest: no file system: pass one, like os.DirFS(dir)")
+	}
+	b, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := policy.Parse(name, b)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{reader: reader{doc: doc}, fsys: fsys, s: &Suite{
+		doc: doc, overlays: map[string]contracts.Document{}, keys: map[string]signing{}, stubs: map[string]stub{},
+	}}
+	var tree crypto.Tree
+	limits := crypto.Limits{Bytes: len(doc.Canonical), Depth: contracts.MaxRecordDepth}
+	if err := tree.Parse(doc.Canonical, limits); err != nil {
+		return nil, err
+	}
+	return l.suite(node{tree.Root(), ""})
+}
+
+// A loader reads one file.
+type loader struct {
+	reader
+	fsys    fs.FS
+	s       *Suite
+	callers map[string]contracts.Caller
+	tools   []string
+	rules   []string
+	names   map[string]bool // of cases
+}
+
+func (l *loader) suite(root node) (*Suite, error) {
+	if !l.object(root, fileKeys...) {
+		return nil, l.err()
+	}
+	if p, ok := l.need(root, "helm", "write helm: "+format); ok && l.text(p) != format {
+		l.refuse(p.at, "not "+format, "write helm: "+format)
+	}
+	compiled := l.stack(root)
+	l.s.start = contracts.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	if p := root.get("time"); p.exists() {
+		l.s.start = l.moment(p)
+	}
+	l.readCallers(root.get("callers"))
+	l.readKeys(root.get("keys"))
+	l.readTools(root.get("tools"))
+	if p, ok := l.need(root, "cases", "write cases: [{call: …, want: …}]"); ok {
+		l.readCases(p)
+	}
+	l.readIgnored(root.get("ignore"))
+	if compiled == nil && len(l.faults) == 0 {
+		return l.s, nil
+	}
+	return nil, several.Join(l.err(), compiled)
+}
+
+// stack compiles the documents. What is wrong with them is the error; what is wrong with the list is
+// a fault of the file.
+func (l *loader) stack(root node) error {
+	p, ok := l.need(root, "policy", "name the documents of the stack, like [bank.yaml]")
+	if !ok {
+		return nil
+	}
+	var files []string
+	for i, name := range l.words(p) {
+		if file, ok := l.path(node{p.v.At(i), p.at + "/" + strconv.Itoa(i)}, name); ok {
+			files = append(files, file)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	pol, err := policy.LoadFS(l.fsys, files...)
+	if err != nil {
+		return err
+	}
+	l.s.policy = pol
+	for _, t := range pol.Tools() {
+		l.tools = append(l.tools, t.Name)
+	}
+	l.rules = rulesOf(pol.Documents())
+	return nil
+}
+
+// path returns the place of a file that the cases name.
+func (l *loader) path(at node, name string) (string, bool) {
+	file := path.Join(path.Dir(l.doc.Name), name)
+	if name == "" {
+		return "", false
+	}
+	if path.IsAbs(name) || strings.Contains(name, `\`) || strings.HasPrefix(path.Clean(name), "..") {
+		l.refuse(at.at, strconv.Quote(shortened(name))+" is outside of the file's folder",
+			"name a file in the folder of the cases, or below it")
+		return "", false
+	}
+	if _, err := fs.Stat(l.fsys, file); err != nil {
+		l.refuse(at.at, "no file "+strconv.Quote(shortened(name))+" in the folder of the cases", "correct the name")
+		return "", false
+	}
+	return file, true
+}
+
+// rulesOf returns the names that decisions by these documents can have: of rules, requirements and
+// budgets, and the reserved ones.
+func rulesOf(docs []contracts.Document) (names []string) {
+	for _, d := range docs {
+		root := parsed(d)
+		prefix := prefixOf(root)
+		for _, key := range []string{"rules", "requires", "budgets"} {
+			for r := range root.Get(key).Elements() {
+				names = append(names, prefix+r.Get("id").Text())
+			}
+		}
+		for _, id := range []string{"only", "expires", "scope", "ceilings"} {
+			names = append(names, prefix+id)
+		}
+	}
+	return names
+}
+
+// parsed returns the root of a document that was read before.
+func parsed(d contracts.Document) crypto.Value {
+	tree := new(crypto.Tree)
+	if tree.Parse(d.Canonical, crypto.Limits{Bytes: len(d.Canonical), Depth: contracts.MaxRecordDepth}) != nil {
+		return crypto.Value{}
+	}
+	return tree.Root()
+}
+
+// prefixOf returns how the names of a document's rules begin.
+func prefixOf(root crypto.Value) string {
+	name := root.Get("name")
+	if b := root.Get("bundle"); b.Exists() {
+		name = b.Get("name")
+	}
+	return root.Get("layer").Text() + ":" + name.Text() + ":"
+}
+
+func (l *loader) readCallers(p node) {
+	l.callers = map[string]contracts.Caller{}
+	names, values := l.members(p)
+	for i, name := range names {
+		l.callers[name] = l.callerObject(values[i])
+	}
+}
+
+func (l *loader) callerObject(p node) (c contracts.Caller) {
+	if !l.object(p, callerKeys...) {
+		return c
+	}
+	c.ID, c.Tenant = l.text(p.get("id")), l.text(p.get("tenant"))
+	c.Roles = l.words(p.get("roles"))
+	slices.Sort(c.Roles)
+	return c
+}
+
+// caller reads the name of a caller, or one that is written in place of a name.
+func (l *loader) caller(p node) (c contracts.Caller) {
+	switch {
+	case !p.exists():
+		return c
+	case p.v.Kind() == crypto.Object:
+		return l.callerObject(p)
+	}
+	name := l.text(p)
+	c, ok := l.callers[name]
+	if name != "" && !ok {
+		l.refuse(p.at, "no caller "+strconv.Quote(shortened(name)), l.known(name, keysOf(l.callers), "name one of callers, or write an object"))
+	}
+	return c
+}
+
+// known is the remedy for a word that is none of a list.
+func (l *loader) known(word string, list []string, remedy string) string {
+	for _, x := range list {
+		if near(word, x) {
+			return "did you mean " + x + "?"
+		}
+	}
+	return remedy
+}
+
+func keysOf[V any](m map[string]V) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+var roles = []registry.Role{
+	registry.Root, registry.Freezer, registry.Approver, registry.Attestor, registry.Delegator, registry.Publisher,
+}
+
+// readKeys makes the keys. They follow from their names, so nobody must ever trust one.
+func (l *loader) readKeys(p node) {
+	names, values := l.members(p)
+	threshold := 0
+	var list []registry.Key
+	for i, name := range names {
+		x := values[i]
+		if !l.object(x, keyKeys...) {
+			continue
+		}
+		if name == kernelKey || name == logKey {
+			l.refuse(x.at, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
+			continue
+		}
+		k := registry.Key{Name: name, Roles: l.words(x.get("roles"))}
+		if role, ok := l.need(x, "role", "write one of approver, attestor, delegator, freezer, publisher, root"); ok {
+			k.Role = registry.Role(l.text(role))
+			if !slices.Contains(roles, k.Role) {
+				l.refuse(role.at, "no role of a key", "write one of approver, attestor, delegator, freezer, publisher, root")
+				continue
+			}
+		}
+		key, err := keyOf(name)
+		if err != nil {
+			l.refuse(x.at, err.Error(), "choose another name")
+			continue
+		}
+		slices.Sort(k.Roles)
+		if k.Public, err = crypto.PublicOf(key); err != nil {
+			l.refuse(x.at, err.Error(), "choose another name")
+			continue
+		}
+		if k.Role == registry.Root {
+			threshold = 1
+		}
+		l.s.keys[name] = signing{key, k}
+		if _, err := registry.New(threshold, append(slices.Clone(list), k)...); err != nil && k.Role != registry.Root && threshold == 0 {
+			l.refuse(x.at, err.Error(), "correct the key")
+			continue
+		}
+		list = append(list, k)
+	}
+	trust, err := registry.New(threshold, list...)
+	if err != nil {
+		if len(l.faults) == 0 {
+			l.refuse(p.at, err.Error(), "correct the keys")
+		}
+		return
+	}
+	l.s.trust = trust
+}
+
+const (
+	kernelKey = "kernel"
+	logKey    = "log"
+)
+
+// keyOf returns the key of a name.
+func keyOf(name string) (crypto.PrivateKey, error) {
+	seed := crypto.Sum([]byte("helm test key v1\n" + name))
+	return crypto.NewKeyFromSeed(seed[:])
+}
+
+// signer reads the name of a key of a role.
+func (l *loader) signer(p node, role registry.Role) string {
+	name := l.text(p)
+	k, ok := l.s.keys[name]
+	switch {
+	case name == "":
+	case !ok:
+		l.refuse(p.at, "no key "+strconv.Quote(shortened(name)), l.known(name, keysOf(l.s.keys), "add it to keys"))
+	case k.Role != role:
+		l.refuse(p.at, "the key "+name+" has the role "+string(k.Role), "name one of role "+string(role))
+	}
+	return name
+}
+
+func (l *loader) signers(p node, role registry.Role) (names []string) {
+	for _, e := range l.list(p) {
+		names = append(names, l.signer(e, role))
+	}
+	return names
+}
+
+func (l *loader) readTools(p node) {
+	names, values := l.members(p)
+	for i, name := range names {
+		l.tool(values[i].at, name)
+		if l.object(values[i], stubKeys...) {
+			if s := l.stub(values[i]); s != nil {
+				l.s.stubs[name] = *s
+			} else {
+				l.refuse(values[i].at, "says nothing of what the tool does", "write output or error")
+			}
+		}
+	}
+}
+
+// tool refuses one that the stack does not declare, if it is known what it declares.
+func (l *loader) tool(at, name string) {
+	if name != "" && l.s.policy != nil && !slices.Contains(l.tools, name) {
+		l.refuse(at, "no tool "+strconv.Quote(shortened(name))+" in the stack",
+			l.known(name, l.tools, "declare it, or write want: DENY and reason: DENY_TOOL_NOT_FOUND"))
+	}
+}
+
+// stub reads what runs, or returns nil if nothing is said.
+func (l *loader) stub(p node) *stub {
+	s := stub{}
+	said := 0
+	if x := p.get("output"); x.exists() {
+		s.output, said = x.v.Append(nil), said+1
+	}
+	if x := p.get("error"); x.exists() {
+		s.fails, said = l.text(x), said+1
+	}
+	if x := p.get("panic"); x.exists() {
+		s.panics, said = l.flag(x), said+1
+	}
+	if x := p.get("lost"); x.exists() {
+		s.lost, said = l.flag(x), said+1
+	}
+	if said > 1 {
+		l.refuse(p.at, "several of output, error, panic and lost", "write one of them")
+	}
+	if said == 0 {
+		return nil
+	}
+	return &s
+}
+
+func (l *loader) readIgnored(p node) {
+	for _, e := range l.list(p) {
+		if !l.object(e, "at", "mutant", "why") {
+			continue
+		}
+		x := ignored{at: e.at}
+		if at, ok := l.need(e, "at", "write the pointer of the unit, with the file before it: bank.yaml#/rules/0"); ok {
+			x.pointer = l.text(at)
+		}
+		x.mutant = l.text(e.get("mutant"))
+		if why, ok := l.need(e, "why", "say why: nobody else can know"); ok {
+			x.why = l.text(why)
+		}
+		l.s.ignored = append(l.s.ignored, x)
+	}
+}
