@@ -240,6 +240,7 @@ func (l *loader) call(m merged, x step, names map[string]bool) step {
 		}
 		x.definition = &d
 	}
+	x.sandbox = l.sandbox(m.get("sandbox"))
 	for _, p := range []node{m.of, m.row} {
 		if p.exists() {
 			if s := l.stub(p); s != nil {
@@ -248,6 +249,30 @@ func (l *loader) call(m merged, x step, names map[string]bool) step {
 		}
 	}
 	return x
+}
+
+// sandbox reads the profile that the driver of a step declares.
+func (l *loader) sandbox(p node) *contracts.SandboxInfo {
+	name := l.text(p)
+	if name == "" || l.s.policy == nil {
+		return nil
+	}
+	var found []string
+	for _, full := range keysOf(l.profiles) {
+		if full == name || strings.HasSuffix(full, ":"+name) {
+			found = append(found, full)
+		}
+	}
+	if len(found) != 1 {
+		what, remedy := "no tool of the stack demands the sandbox ", "write one of "+strings.Join(keysOf(l.profiles), ", ")
+		if found != nil {
+			what, remedy = "two documents have the sandbox ", "write one of "+strings.Join(found, ", ")
+		}
+		l.refuse(p.at, what+strconv.Quote(shortened(name)), remedy)
+		return nil
+	}
+	info := l.profiles[found[0]]
+	return &info
 }
 
 func (l *loader) overlays(p node) (names []string) {

@@ -109,6 +109,18 @@ func (s *Suite) mutants(ctx context.Context, o Options, c *counter, ok map[int]b
 	return loaded
 }
 
+// idleMutants returns the ignores of mutants that fit none.
+func (s *Suite) idleMutants(list []Mutant) (faults []string) {
+	for _, x := range s.ignored {
+		fits := func(m Mutant) bool { return x.mutant == m.Kind && x.pointer == m.Document+"#"+m.Pointer }
+		if x.mutant != "" && !slices.ContainsFunc(list, fits) {
+			line := position(s.doc.Lines, x.at).Line
+			faults = append(faults, fmt.Sprintf("%s:%d: %s: ignores no mutant %q", s.doc.Name, line, x.pointer, x.mutant))
+		}
+	}
+	return faults
+}
+
 // touching returns the cases that passed, and whose traces touched what a change is about.
 func (c *counter) touching(doc contracts.Document, x change, ok map[int]bool) (cases []int) {
 	var root crypto.Value

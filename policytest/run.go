@@ -61,12 +61,11 @@ func (r *Report) OK() bool {
 	return r.Faults == nil
 }
 
-// ErrNone is the error of a run that ran no case.
 var errNone = errors.New("policytest: no case ran")
 
 // Run runs the cases. Cases that fail are in the report; an error is what kept them from being run.
 func (s *Suite) Run(ctx context.Context, o Options) (Report, error) {
-	r := Report{File: s.doc.Name, Cases: make([]Result, len(s.cases))}
+	r := Report{File: s.doc.Name}
 	var chosen []int
 	for i, c := range s.cases {
 		if o.Run == nil || o.Run.MatchString(c.name) {
@@ -95,6 +94,7 @@ func (s *Suite) Run(ctx context.Context, o Options) (Report, error) {
 	r.Faults = append(r.Faults, counts.idle()...)
 	if o.Mutate {
 		r.Mutants = s.mutants(ctx, o, counts, passed(chosen, seen))
+		r.Faults = append(r.Faults, s.idleMutants(r.Mutants)...)
 	}
 	if p := r.Coverage.Percent(); p < o.Min {
 		r.Faults = append(r.Faults, fmt.Sprintf("covered %.1f %%, of at least %.1f %%", p, o.Min))

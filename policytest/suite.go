@@ -73,6 +73,7 @@ type step struct {
 	idempotency string
 	driver      string // none or two; "": one
 	definition  *contracts.Digest
+	sandbox     *contracts.SandboxInfo
 	freeze      bool
 	close       bool
 	stub        *stub
@@ -124,7 +125,7 @@ var (
 	wantKeys = []string{"want", "reason", "rule", "why", "condition", "pending", "charges", "ran"}
 	callKeys = slices.Concat([]string{
 		"name", "call", "args", "raw", "caller", "session", "after_refs", "overlay", "approve", "refuse", "attest",
-		"delegation", "idempotency", "driver", "definition",
+		"delegation", "idempotency", "driver", "definition", "sandbox",
 	}, stubKeys, wantKeys)
 	caseKeys   = slices.Concat(callKeys, []string{"before", "each", "skip", "freeze", "close"})
 	keyKeys    = []string{"role", "roles"}
@@ -167,6 +168,8 @@ type loader struct {
 	tools   []string
 	rules   []string
 	names   map[string]bool // of cases
+
+	profiles map[string]contracts.SandboxInfo // by LAYER:DOCUMENT:NAME
 }
 
 func (l *loader) suite(root node) (*Suite, error) {
@@ -215,8 +218,22 @@ func (l *loader) stack(root node) error {
 		return err
 	}
 	l.s.policy = pol
+	pure := contracts.SandboxInfo{Profile: contracts.ProfilePure, Meter: 1, Grants: new(contracts.Sandbox)}
+	l.profiles = map[string]contracts.SandboxInfo{
+		contracts.ProfilePure: pure, contracts.ProfileReported: {Profile: contracts.ProfileReported},
+	}
 	for _, t := range pol.Tools() {
 		l.tools = append(l.tools, t.Name)
+		for _, d := range pol.Sandboxes(t.Name) {
+			if d.Name == contracts.ProfilePure || d.Name == contracts.ProfileReported {
+				continue
+			}
+			info := contracts.SandboxInfo{Profile: d.Name, Meter: 1, Grants: &d.Grants}
+			if d.Modules != nil {
+				info.Module = d.Modules[0]
+			}
+			l.profiles[d.Document+":"+d.Name] = info
+		}
 	}
 	l.rules = rulesOf(pol.Documents())
 	return nil

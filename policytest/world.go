@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/cell"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 
@@ -125,6 +126,14 @@ func (d *driver) Run(ctx context.Context, c contracts.Call) (executor.Result, er
 	}
 	return executor.Result{}, nil
 }
+
+// A sandboxed driver has a cell that declares a sandbox. What runs there is the stub.
+type sandboxed struct {
+	*driver
+	cell *cell.Cell
+}
+
+func (d *sandboxed) Cell() *cell.Cell { return d.cell }
 
 var null = func() crypto.Value {
 	var tree crypto.Tree
@@ -236,7 +245,13 @@ func (w *world) guard(ctx context.Context, k *helm.Kernel, x *step, in helm.Inte
 	}
 	two := slices.ContainsFunc(w.c.steps, func(y step) bool { return y.tool == x.tool && y.driver == "two" })
 	if x.driver != "none" && (!two || x.driver == "two") {
-		in.Driver = &driver{w: w, tool: x.tool, definition: definitionOf(k.Policy(), x), stub: stub, giveUp: cancel}
+		d := &driver{w: w, tool: x.tool, definition: definitionOf(k.Policy(), x), stub: stub, giveUp: cancel}
+		in.Driver = d
+		if x.sandbox != nil {
+			s := &sandboxed{driver: d}
+			s.cell = cell.New(s, *x.sandbox, nil, d.Run)
+			in.Driver = s
+		}
 	}
 	w.ran = 0
 	c := &call{step: x}
