@@ -43,17 +43,13 @@ func (l *loader) readCases(p node) {
 	}
 }
 
-// rowName names a row by its arguments, cut short.
+// rowName is what is added to the number of a row. Its arguments are not: a report shows values only
+// if it is asked to.
 func rowName(row node) string {
-	const most = 60
 	if name := row.get("name").v.Text(); name != "" {
 		return " " + name
 	}
-	text := string(row.get("args").v.Append(nil))
-	if !row.get("args").exists() {
-		return ""
-	}
-	return " " + strings.ToValidUTF8(text[:min(len(text), most)], "")
+	return ""
 }
 
 // merged is a case, or a row over it: what the row has comes first.

@@ -157,6 +157,7 @@ func (r *reader) words(p node) (list []string) {
 		s := r.text(e)
 		if s != "" && slices.Contains(list, s) {
 			r.refuse(e.at, strconv.Quote(shortened(s))+" twice", "name it once")
+			continue
 		}
 		list = append(list, s)
 	}

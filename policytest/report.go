@@ -51,6 +51,9 @@ func (r Report) String() string {
 func (r *Result) String() string {
 	var b strings.Builder
 	b.WriteString(r.Name)
+	if r.Args != "" {
+		b.WriteString(" " + r.Args)
+	}
 	for _, f := range r.Failures {
 		b.WriteString("\n\t" + f)
 	}

@@ -36,6 +36,7 @@ type Report struct {
 type Result struct {
 	Name     string   `json:"name"`
 	Line     int      `json:"line"`
+	Args     string   `json:"args,omitempty"`    // of the call; only with Values
 	Skipped  string   `json:"skipped,omitempty"` // why
 	Weak     bool     `json:"weak,omitempty"`    // it wants DENY, for any reason
 	Failures []string `json:"failures,omitempty"`
@@ -149,6 +150,9 @@ func (s *Suite) runAll(ctx context.Context, pol *guardian.Policy, cases []int, o
 func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, o Options, explain bool) (x outcome) {
 	last := &c.steps[len(c.steps)-1]
 	x.result = Result{Name: c.name, Line: position(s.doc.Lines, c.at).Line, Skipped: c.skip}
+	if o.Values && last.does == "call" {
+		x.result.Args = string(last.args)
+	}
 	x.result.Weak = last.want.verdict == contracts.Deny && !last.want.stated
 	if c.skip != "" {
 		return x

@@ -355,50 +355,52 @@ func (l *loader) readKeys(p node) {
 	threshold := 0
 	var list []registry.Key
 	for i, name := range names {
-		x := values[i]
-		if !l.object(x, keyKeys...) {
-			continue
-		}
-		if name == kernelKey || name == logKey {
-			l.refuse(x.at, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
-			continue
-		}
-		k := registry.Key{Name: name, Roles: l.words(x.get("roles"))}
-		if role, ok := l.need(x, "role", "write one of approver, attestor, delegator, freezer, publisher, root"); ok {
-			k.Role = registry.Role(l.text(role))
-			if !slices.Contains(roles, k.Role) {
-				l.refuse(role.at, "no role of a key", "write one of approver, attestor, delegator, freezer, publisher, root")
-				continue
-			}
-		}
-		key, err := keyOf(name)
-		if err != nil {
-			l.refuse(x.at, err.Error(), "choose another name")
-			continue
-		}
-		slices.Sort(k.Roles)
-		if k.Public, err = crypto.PublicOf(key); err != nil {
-			l.refuse(x.at, err.Error(), "choose another name")
+		before := len(l.faults)
+		k := l.key(name, values[i])
+		l.s.keys[name] = k // of a key that is refused nothing else is
+		if len(l.faults) > before {
 			continue
 		}
 		if k.Role == registry.Root {
 			threshold = 1
-		}
-		l.s.keys[name] = signing{key, k}
-		if _, err := registry.New(threshold, append(slices.Clone(list), k)...); err != nil && k.Role != registry.Root && threshold == 0 {
-			l.refuse(x.at, err.Error(), "correct the key")
+		} else if _, err := registry.New(0, k.Key); err != nil {
+			l.refuse(values[i].at, strings.TrimPrefix(err.Error(), "registry: "), "correct the key")
 			continue
 		}
-		list = append(list, k)
+		list = append(list, k.Key)
 	}
-	trust, err := registry.New(threshold, list...)
-	if err != nil {
-		if len(l.faults) == 0 {
-			l.refuse(p.at, err.Error(), "correct the keys")
+	var err error
+	if l.s.trust, err = registry.New(threshold, list...); err != nil {
+		l.refuse(p.at, strings.TrimPrefix(err.Error(), "registry: "), "correct the keys")
+	}
+}
+
+func (l *loader) key(name string, x node) (k signing) {
+	k.Name = name
+	if !l.object(x, keyKeys...) {
+		return k
+	}
+	if name == kernelKey || name == logKey {
+		l.refuse(x.at, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
+	}
+	const oneOf = "write one of approver, attestor, delegator, freezer, publisher, root"
+	if role, ok := l.need(x, "role", oneOf); ok {
+		k.Role = registry.Role(l.text(role))
+		if !slices.Contains(roles, k.Role) {
+			l.refuse(role.at, "no role of a key", oneOf)
+			k.Role = ""
 		}
-		return
 	}
-	l.s.trust = trust
+	k.Roles = l.words(x.get("roles"))
+	slices.Sort(k.Roles)
+	var err error
+	if k.key, err = keyOf(name); err == nil {
+		k.Public, err = crypto.PublicOf(k.key)
+	}
+	if err != nil {
+		l.refuse(x.at, err.Error(), "choose another name")
+	}
+	return k
 }
 
 const (
@@ -420,7 +422,7 @@ func (l *loader) signer(p node, role registry.Role) string {
 	case name == "":
 	case !ok:
 		l.refuse(p.at, "no key "+strconv.Quote(shortened(name)), l.known(name, keysOf(l.s.keys), "add it to keys"))
-	case k.Role != role:
+	case k.Role != role && k.Role != "":
 		l.refuse(p.at, "the key "+name+" has the role "+string(k.Role), "name one of role "+string(role))
 	}
 	return name
@@ -437,10 +439,11 @@ func (l *loader) readTools(p node) {
 	names, values := l.members(p)
 	for i, name := range names {
 		l.tool(values[i].at, name)
+		before := len(l.faults)
 		if l.object(values[i], stubKeys...) {
 			if s := l.stub(values[i]); s != nil {
 				l.s.stubs[name] = *s
-			} else {
+			} else if len(l.faults) == before {
 				l.refuse(values[i].at, "says nothing of what the tool does", "write output or error")
 			}
 		}

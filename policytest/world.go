@@ -80,6 +80,7 @@ func (s *Suite) newWorld(pol *guardian.Policy, c *scenario) (*world, error) {
 	}
 	w.kernel, err = helm.New(helm.Options{
 		Policy: pol, Key: key, LogKey: log, Origin: origin, Store: w.store, Trust: s.trust, Drivers: bound,
+		Keep: helm.Keep{Outputs: true}, // a repeat of an idempotency key returns the first output
 		Now:  func() time.Time { return contracts.Time(w.now.Load()).Time() },
 		Rand: &dice{seed: crypto.Sum([]byte(c.name))},
 	})
