@@ -24,7 +24,8 @@ func (l *loader) readCases(p node) {
 			name = "case " + strconv.Itoa(i+1)
 		}
 		if l.names[name] {
-			l.refuse(e.get("name").at, strconv.Quote(shortened(name))+" twice", "give each case a name of its own")
+			l.refuse(e.get("name").at, strconv.Quote(shortened(name))+" twice",
+				"give each case a name of its own")
 		}
 		l.names[name] = true
 		rows := e.get("each")
@@ -43,8 +44,8 @@ func (l *loader) readCases(p node) {
 	}
 }
 
-// rowName is what is added to the number of a row. Its arguments are not: a report shows values only
-// if it is asked to.
+// rowName is what is added to the number of a row. Its arguments are not: they are values of a
+// call.
 func rowName(row node) string {
 	if name := row.get("name").v.Text(); name != "" {
 		return " " + name
@@ -106,7 +107,8 @@ func (l *loader) drivers(s *scenario) {
 	said := map[string]string{}
 	for _, x := range s.steps {
 		if before, ok := said[x.tool]; ok && before != x.driver && x.driver != "" && before != "" {
-			l.refuse(x.at, "the tool has drivers "+before+" and "+x.driver+" in one case", "make two cases of it")
+			what := "the tool has drivers " + before + " and " + x.driver + " in one case"
+			l.refuse(x.at, what, "make two cases of it")
 		}
 		if x.driver != "" {
 			said[x.tool] = x.driver
@@ -260,11 +262,11 @@ func (l *loader) sandbox(p node) *contracts.SandboxInfo {
 		}
 	}
 	if len(found) != 1 {
-		what, remedy := "no tool of the stack demands the sandbox ", "write one of "+strings.Join(keysOf(l.profiles), ", ")
+		what, of := "no tool of the stack demands the sandbox ", keysOf(l.profiles)
 		if found != nil {
-			what, remedy = "two documents have the sandbox ", "write one of "+strings.Join(found, ", ")
+			what, of = "two documents have the sandbox ", found
 		}
-		l.refuse(p.at, what+strconv.Quote(shortened(name)), remedy)
+		l.refuse(p.at, what+strconv.Quote(shortened(name)), "write one of "+strings.Join(of, ", "))
 		return nil
 	}
 	info := l.profiles[found[0]]
@@ -332,7 +334,8 @@ func (l *loader) grants(p node) (list []grant) {
 		if by, ok := l.need(e, "by", "name a key of role delegator, or who was granted it"); ok {
 			x.by = l.text(by)
 			if _, known := l.s.keys[x.by]; x.by != "" && !known {
-				l.refuse(by.at, "no key "+strconv.Quote(shortened(x.by)), l.known(x.by, keysOf(l.s.keys), "add it to keys"))
+				remedy := l.known(x.by, keysOf(l.s.keys), "add it to keys")
+				l.refuse(by.at, "no key "+strconv.Quote(shortened(x.by)), remedy)
 			}
 		}
 		if to, ok := l.need(e, "to", "name a caller"); ok {
@@ -372,7 +375,8 @@ func (l *loader) want(m merged) (w want) {
 			for r := range contracts.Reasons() {
 				all = append(all, string(r))
 			}
-			l.refuse(p.at, "no reason "+strconv.Quote(shortened(string(w.reason))), l.known(string(w.reason), all, "see docs/reasons.md"))
+			remedy := l.known(string(w.reason), all, "see docs/reasons.md")
+			l.refuse(p.at, "no reason "+strconv.Quote(shortened(string(w.reason))), remedy)
 		}
 	}
 	w.why = l.text(m.get("why"))

@@ -222,7 +222,8 @@ func (c *counter) idle() (faults []string) {
 	for k, x := range c.s.ignored {
 		if x.mutant == "" && !c.used[k] {
 			line := position(c.s.doc.Lines, x.at).Line
-			faults = append(faults, fmt.Sprintf("%s:%d: %s: ignores no unit of the documents", c.s.doc.Name, line, x.pointer))
+			fault := fmt.Sprintf("%s:%d: %s: ignores no unit of the documents", c.s.doc.Name, line, x.pointer)
+			faults = append(faults, fault)
 		}
 	}
 	return faults

@@ -129,9 +129,9 @@ func object(t *testing.T, text string) (v any) {
 	return v
 }
 
-// TestCoverageIsExact counts what was reached a second time, without a trace: where a leaf u of a
-// policy is replaced by all: [u, E], with E a predicate that errs, a judgement has that error iff it
-// reached u and found it true; with any: [u, E], iff false. Likewise for the conditions of rules.
+// TestCoverageIsExact counts a second time what was reached, without a trace. If a leaf u of a
+// policy is replaced by all: [u, E], with E a predicate that errs, a judgement has that error iff
+// it reached u and found it true; with any: [u, E], iff false. Likewise the conditions of rules.
 func TestCoverageIsExact(t *testing.T) {
 	t.Parallel()
 	r := maker{rand.New(rand.NewPCG(7, 8))}

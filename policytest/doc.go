@@ -7,15 +7,15 @@
 //	policy: [bank.yaml]
 //	callers: {ann: {id: ann, roles: [clerk]}}
 //	cases:
-//	  - {name: a small payment, caller: ann, call: pay, args: {sum: 5}, want: ALLOW, rule: P1:bank:pay}
-//	  - {name: a large one, caller: ann, call: pay, args: {sum: 5000}, want: DENY, rule: P1:bank:too-much}
+//	  - {name: small, caller: ann, call: pay, args: {sum: 5}, want: ALLOW, rule: P1:bank:pay}
+//	  - {name: large, caller: ann, call: pay, args: {sum: 5000}, want: DENY, rule: P1:bank:dear}
 //
 // [Suite.Run] makes a kernel, a log and a clock for each case, so that no case can change another,
 // and verifies the log of each with replay. Keys, nonces and times follow from the file alone: two
 // runs write the same logs.
 //
-// What the cases cover is counted from [guardian.Policy.Explain] of every recorded call. Mutants are
-// copies of the policy with one change; one that no case notices is a survivor.
+// What the cases cover is counted from [guardian.Policy.Explain] of every recorded call. Mutants
+// are copies of the policy with one change; one that no case notices is a survivor.
 //
 // [Transcript] reads what an agent said and called.
 package policytest

@@ -58,8 +58,8 @@ ignore:
   - {at: "bank.yaml#/rules/0", why: because}
 `
 
-// Each fault has the text of what is replaced, the text in its place, the line, and parts of what is
-// said, the last of which is the remedy.
+// Each fault has the text of what is replaced, the text in its place, the line, and parts of what
+// is said, the last of which is the remedy.
 var faults = []struct {
 	old, new string
 	line     string

@@ -61,7 +61,8 @@ func (s *Suite) mutants(ctx context.Context, o Options, c *counter, ok map[int]b
 			doc = s.overlays[keysOf(s.overlays)[at-len(docs)]]
 		}
 		for _, x := range changesOf(doc, s.policy) {
-			m := Mutant{Document: doc.Name, Line: position(doc.Lines, x.at).Line, Pointer: x.at, Kind: x.kind, Change: x.says}
+			line := position(doc.Lines, x.at).Line
+			m := Mutant{Document: doc.Name, Line: line, Pointer: x.at, Kind: x.kind, Change: x.says}
 			cases := c.touching(doc, x, ok)
 			list = append(list, m)
 			run = append(run, func() (string, int, bool) { return s.try(ctx, doc, x, cases) })
@@ -115,7 +116,8 @@ func (s *Suite) idleMutants(list []Mutant) (faults []string) {
 		fits := func(m Mutant) bool { return x.mutant == m.Kind && x.pointer == m.Document+"#"+m.Pointer }
 		if x.mutant != "" && !slices.ContainsFunc(list, fits) {
 			line := position(s.doc.Lines, x.at).Line
-			faults = append(faults, fmt.Sprintf("%s:%d: %s: ignores no mutant %q", s.doc.Name, line, x.pointer, x.mutant))
+			fault := fmt.Sprintf("%s:%d: %s: ignores no mutant %q", s.doc.Name, line, x.pointer, x.mutant)
+			faults = append(faults, fault)
 		}
 	}
 	return faults
@@ -187,7 +189,9 @@ func refersTo(p crypto.Value, list string) bool {
 }
 
 // try runs cases by a stack with a change until one fails.
-func (s *Suite) try(ctx context.Context, doc contracts.Document, x change, cases []int) (killer string, n int, loads bool) {
+func (s *Suite) try(ctx context.Context, doc contracts.Document, x change, cases []int) (
+	killer string, n int, loads bool,
+) {
 	mutated, ok := changed(doc, x)
 	if !ok {
 		return "", 0, false
@@ -337,12 +341,13 @@ func changesOf(d contracts.Document, pol *guardian.Policy) (list []change) {
 		for _, t := range pol.Tools() {
 			if !selects(only, t.Name) {
 				name := t.Name
-				add(change{at: "/only", kind: "only entry added", says: name, unit: "/only", to: func(old any) (any, bool) {
+				more := func(old any) (any, bool) {
 					if list, ok := old.([]any); ok {
 						return append(list, name), true
 					}
 					return []any{old, name}, true
-				}})
+				}
+				add(change{at: "/only", kind: "only entry added", says: name, unit: "/only", to: more})
 			}
 		}
 	}
@@ -427,7 +432,8 @@ func (m *mutator) leaf(p crypto.Value, at string, negates bool) {
 		m.bound(at+"/"+op, at, p.Get(op))
 	}
 	if a := p.Get("absent"); a.Kind() == crypto.Bool {
-		m.add(change{at: at + "/absent", kind: "absent turned", unit: at, to: func(any) (any, bool) { return !a.Bool(), true }})
+		turned := func(any) (any, bool) { return !a.Bool(), true }
+		m.add(change{at: at + "/absent", kind: "absent turned", unit: at, to: turned})
 	}
 	for _, op := range []string{"in", "not_in", "within", "url", "host", "email", "cidr", "from"} {
 		if list := p.Get(op); list.Kind() == crypto.Array && list.Len() > 1 {
@@ -446,9 +452,8 @@ func (m *mutator) bound(at, unit string, v crypto.Value) {
 	for _, by := range []int64{1, -1} {
 		text, ok := moved(string(v.Raw()), by)
 		if ok {
-			m.add(change{at: at, kind: "bound moved", says: string(v.Raw()) + " to " + text, unit: unit, to: func(any) (any, bool) {
-				return json.Number(text), true
-			}})
+			to := func(any) (any, bool) { return json.Number(text), true }
+			m.add(change{at: at, kind: "bound moved", says: string(v.Raw()) + " to " + text, unit: unit, to: to})
 		}
 	}
 }

@@ -38,7 +38,8 @@ func escape(key string) string {
 
 // refuse notes a fault.
 func (r *reader) refuse(at, what, remedy string) {
-	e := &guardian.LoadError{Document: r.doc.Name, Pos: position(r.doc.Lines, at), Pointer: at, What: what, Remedy: remedy}
+	pos := position(r.doc.Lines, at)
+	e := &guardian.LoadError{Document: r.doc.Name, Pos: pos, Pointer: at, What: what, Remedy: remedy}
 	if !slices.ContainsFunc(r.faults, func(f *guardian.LoadError) bool { return *f == *e }) {
 		r.faults = append(r.faults, e)
 	}

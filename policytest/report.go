@@ -46,8 +46,7 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// String is a result as one block: the name, what differs, and what was evaluated where it was
-// decided.
+// String is a result as one block: the name, what differs, and the steps that decided.
 func (r *Result) String() string {
 	var b strings.Builder
 	b.WriteString(r.Name)

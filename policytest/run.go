@@ -40,7 +40,7 @@ type Result struct {
 	Skipped  string   `json:"skipped,omitempty"` // why
 	Weak     bool     `json:"weak,omitempty"`    // it wants DENY, for any reason
 	Failures []string `json:"failures,omitempty"`
-	Steps    []string `json:"steps,omitempty"` // of a failure: what the last call evaluated where it was decided
+	Steps    []string `json:"steps,omitempty"` // of a failure: those that decided the last call
 }
 
 // Failed reports whether the case failed.

@@ -42,7 +42,7 @@ type stub struct {
 	output []byte // nil: null
 	fails  string // the tool's own error
 	panics bool
-	lost   bool // the caller gives up while it runs
+	lost   bool // the context of the caller ends while it runs
 }
 
 // A scenario is one case: steps, of which the last is what it is about.
@@ -61,23 +61,28 @@ type step struct {
 	words    string // of user
 	session  string
 
-	tool        string
-	args        []byte
-	caller      contracts.Caller
-	afterRefs   []string
-	overlays    []string
-	approve     []string
-	refuse      []string
-	attest      []attestation
-	delegation  []grant
+	tool       string
+	args       []byte
+	caller     contracts.Caller
+	afterRefs  []string
+	overlays   []string
+	approve    []string
+	refuse     []string
+	attest     []attestation
+	delegation []grant
+	binding
+	freeze bool
+	close  bool
+	stub   *stub
+	want   want
+}
+
+// A binding is what the host says of a call, and not the model.
+type binding struct {
 	idempotency string
 	driver      string // none or two; "": one
 	definition  *contracts.Digest
 	sandbox     *contracts.SandboxInfo
-	freeze      bool
-	close       bool
-	stub        *stub
-	want        want
 }
 
 // An attestation that a step presents.
@@ -133,9 +138,9 @@ var (
 	grantKeys  = []string{"by", "to", "only", "when", "depth"}
 )
 
-// Load reads a file of cases, the documents of its stack and its overlays. They are in the folder of
-// the file, or below it. The error joins a *[guardian.LoadError] for each fault of the file; those
-// of documents are as [policy.LoadFS] returns them.
+// Load reads a file of cases, the documents of its stack and its overlays. They are in the folder
+// of the file, or below it. The error joins a *[guardian.LoadError] for each fault of the file;
+// those of documents are as [policy.LoadFS] returns them.
 func Load(fsys fs.FS, name string) (*Suite, error) {
 	if fsys == nil {
 		return nil, errors.New("policytest: no file system: pass one, like os.DirFS(dir)")
@@ -197,8 +202,8 @@ func (l *loader) suite(root node) (*Suite, error) {
 	return nil, several.Join(l.err(), compiled)
 }
 
-// stack compiles the documents. What is wrong with them is the error; what is wrong with the list is
-// a fault of the file.
+// stack compiles the documents. What is wrong with them is the error; what is wrong with the list
+// is a fault of the file.
 func (l *loader) stack(root node) error {
 	p, ok := l.need(root, "policy", "name the documents of the stack, like [bank.yaml]")
 	if !ok {
@@ -322,7 +327,8 @@ func (l *loader) caller(p node) (c contracts.Caller) {
 	name := l.text(p)
 	c, ok := l.callers[name]
 	if name != "" && !ok {
-		l.refuse(p.at, "no caller "+strconv.Quote(shortened(name)), l.known(name, keysOf(l.callers), "name one of callers, or write an object"))
+		remedy := l.known(name, keysOf(l.callers), "name one of callers, or write an object")
+		l.refuse(p.at, "no caller "+strconv.Quote(shortened(name)), remedy)
 	}
 	return c
 }

@@ -60,7 +60,9 @@ func (d *dice) Read(b []byte) (int, error) {
 }
 
 func (s *Suite) newWorld(pol *guardian.Policy, c *scenario) (*world, error) {
-	w := &world{s: s, c: c, store: proofgraph.NewMemory(), named: map[string]contracts.Ref{}, over: map[string]*helm.Kernel{}}
+	w := &world{
+		s: s, c: c, store: proofgraph.NewMemory(), named: map[string]contracts.Ref{}, over: map[string]*helm.Kernel{},
+	}
 	w.now.Store(int64(s.start))
 	key, err := keyOf(kernelKey)
 	if err != nil {
@@ -278,7 +280,8 @@ func (w *world) intent(x *step) (helm.Intent, error) {
 		if !claims.Exists() {
 			claims = empty
 		}
-		e, err := contracts.Attestation{Claims: claims, Time: contracts.Time(w.now.Load()), Type: a.kind}.Sign(w.s.keys[a.by].key)
+		now := contracts.Time(w.now.Load())
+		e, err := contracts.Attestation{Claims: claims, Time: now, Type: a.kind}.Sign(w.s.keys[a.by].key)
 		if err != nil {
 			return in, err
 		}
@@ -341,7 +344,9 @@ func (w *world) freeze(ctx context.Context) error {
 
 // state returns the trust state at the end of the log. It calls see, if it is not nil, for each
 // entry with the state there.
-func (w *world) state(ctx context.Context, see func(*contracts.Statement, *registry.State) error) (*registry.State, error) {
+func (w *world) state(
+	ctx context.Context, see func(*contracts.Statement, *registry.State) error,
+) (*registry.State, error) {
 	size, err := w.store.Size(ctx)
 	if err != nil {
 		return nil, err
