@@ -8,6 +8,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
 )
 
 // Coverage is what cases made of the units of the documents.
@@ -116,7 +117,7 @@ func (c *counter) document(d contracts.Document) {
 	root := parsed(d)
 	add := func(pointer, kind string, always bool) {
 		c.at[place{d.Name, pointer}] = len(c.units)
-		line := position(d.Lines, pointer).Line
+		line := explained.Position(d.Lines, pointer).Line
 		c.units = append(c.units, Unit{Document: d.Name, Line: line, Pointer: pointer, Kind: kind, Always: always})
 	}
 	for _, key := range []string{"args", "depth", "calls", "risk"} {
@@ -221,7 +222,7 @@ func (c *counter) coverage() Coverage { return Coverage{Units: slices.Clone(c.un
 func (c *counter) idle() (faults []string) {
 	for k, x := range c.s.ignored {
 		if x.mutant == "" && !c.used[k] {
-			line := position(c.s.doc.Lines, x.at).Line
+			line := explained.Position(c.s.doc.Lines, x.at).Line
 			fault := fmt.Sprintf("%s:%d: %s: ignores no unit of the documents", c.s.doc.Name, line, x.pointer)
 			faults = append(faults, fault)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -189,7 +190,7 @@ func recorded(t *testing.T, s *Suite) (list []*contracts.Inputs, states []*regis
 		for i := range c.steps {
 			_, _ = w.do(ctx, &c.steps[i])
 		}
-		_, err = w.state(ctx, func(st *contracts.Statement, state *registry.State) error {
+		_, err = explained.Walk(ctx, w.store, w.kernel.Trust(), func(st *contracts.Statement, state *registry.State) error {
 			if d := st.Judgement(); d != nil && !d.KernelsOwn() {
 				b, err := w.store.Blob(ctx, d.InputsHash)
 				require.NoError(t, err)

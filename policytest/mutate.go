@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
 )
 
 // A Mutant is a copy of the stack with one change, and what the cases made of it.
@@ -61,7 +62,7 @@ func (s *Suite) mutants(ctx context.Context, o Options, c *counter, ok map[int]b
 			doc = s.overlays[keysOf(s.overlays)[at-len(docs)]]
 		}
 		for _, x := range changesOf(doc, s.policy) {
-			line := position(doc.Lines, x.at).Line
+			line := explained.Position(doc.Lines, x.at).Line
 			m := Mutant{Document: doc.Name, Line: line, Pointer: x.at, Kind: x.kind, Change: x.says}
 			cases := c.touching(doc, x, ok)
 			list = append(list, m)
@@ -115,7 +116,7 @@ func (s *Suite) idleMutants(list []Mutant) (faults []string) {
 	for _, x := range s.ignored {
 		fits := func(m Mutant) bool { return x.mutant == m.Kind && x.pointer == m.Document+"#"+m.Pointer }
 		if x.mutant != "" && !slices.ContainsFunc(list, fits) {
-			line := position(s.doc.Lines, x.at).Line
+			line := explained.Position(s.doc.Lines, x.at).Line
 			fault := fmt.Sprintf("%s:%d: %s: ignores no mutant %q", s.doc.Name, line, x.pointer, x.mutant)
 			faults = append(faults, fault)
 		}

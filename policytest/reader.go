@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
 	"github.com/helmkernel/helm/internal/several"
 )
 
@@ -38,20 +39,10 @@ func escape(key string) string {
 
 // refuse notes a fault.
 func (r *reader) refuse(at, what, remedy string) {
-	pos := position(r.doc.Lines, at)
+	pos := explained.Position(r.doc.Lines, at)
 	e := &guardian.LoadError{Document: r.doc.Name, Pos: pos, Pointer: at, What: what, Remedy: remedy}
 	if !slices.ContainsFunc(r.faults, func(f *guardian.LoadError) bool { return *f == *e }) {
 		r.faults = append(r.faults, e)
-	}
-}
-
-// position returns that of a value or, if it has none, of the nearest one around it that has.
-func position(lines map[string]contracts.Pos, at string) contracts.Pos {
-	for {
-		if pos, ok := lines[at]; ok || at == "" {
-			return pos
-		}
-		at = at[:strings.LastIndexByte(at, '/')]
 	}
 }
 

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
-	"github.com/helmkernel/helm/trust/registry"
+	"github.com/helmkernel/helm/internal/explained"
 )
 
 // Options say what a run does. The zero Options runs all cases, on all processors.
@@ -149,7 +151,7 @@ func (s *Suite) runAll(ctx context.Context, pol *guardian.Policy, cases []int, o
 // runCase runs one case.
 func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, o Options, explain bool) (x outcome) {
 	last := &c.steps[len(c.steps)-1]
-	x.result = Result{Name: c.name, Line: position(s.doc.Lines, c.at).Line, Skipped: c.skip}
+	x.result = Result{Name: c.name, Line: explained.Position(s.doc.Lines, c.at).Line, Skipped: c.skip}
 	if o.Values && last.does == "call" {
 		x.result.Args = string(last.args)
 	}
@@ -173,7 +175,7 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 		}
 		where := ""
 		if at != last {
-			where = fmt.Sprintf("before, line %d: ", position(s.doc.Lines, at.at).Line)
+			where = fmt.Sprintf("before, line %d: ", explained.Position(s.doc.Lines, at.at).Line)
 		}
 		for _, f := range failures {
 			fail("%s%s", where, f)
@@ -225,80 +227,23 @@ type judged struct {
 
 // explain judges every recorded call again, and holds the record to be that of the log.
 func (w *world) explain(ctx context.Context, m *marks, values bool) error {
-	policies := map[contracts.Digest]*guardian.Policy{w.kernel.Policy().Hash(): w.kernel.Policy()}
+	policies := []*guardian.Policy{w.kernel.Policy()}
 	for _, k := range w.over {
-		policies[k.Policy().Hash()] = k.Policy()
+		policies = append(policies, k.Policy())
 	}
-	var r contracts.Reader
-	_, err := w.state(ctx, func(st *contracts.Statement, state *registry.State) error {
-		d := st.Judgement()
-		if d == nil || d.KernelsOwn() {
-			return nil
-		}
-		pol := policies[d.PolicyHash]
-		if pol == nil {
-			return errors.New("a call was judged by a policy that is not known")
-		}
-		b, err := w.store.Blob(ctx, d.InputsHash)
-		if err != nil {
-			return err
-		}
-		in, err := r.Inputs(b)
-		if err != nil {
-			return err
-		}
-		again, _, trace := pol.Explain(*in, state, guardian.ExplainOptions{Values: values})
-		again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash
-		if !again.Equal(d) {
-			return errors.New("Explain returned another record than the one in the log")
-		}
-		m.traces = append(m.traces, trace)
-		m.tools = append(m.tools, judged{d.Tool, d.Verdict})
-		return nil
-	})
-	return err
+	return explained.Calls(ctx, w.store, w.kernel.Trust(), policies, values, m.add)
+}
+
+func (m *marks) add(d *contracts.DecisionRecord, trace guardian.Trace) {
+	m.traces = append(m.traces, trace)
+	m.tools = append(m.tools, judged{d.Tool, d.Verdict})
 }
 
 // decisive returns the steps that decided the last call, with file and line.
-func (m *marks) decisive(s *Suite) (lines []string) {
+func (m *marks) decisive(s *Suite) []string {
 	if len(m.traces) == 0 {
 		return nil
 	}
-	trace := m.traces[len(m.traces)-1]
-	if len(trace) == 0 {
-		return nil
-	}
-	rule := trace[len(trace)-1].Rule
-	if nearest, ok := trace.Nearest(); ok {
-		rule = nearest
-	}
-	for i := range trace {
-		x := &trace[i]
-		if x.Rule != rule {
-			continue
-		}
-		line := fmt.Sprintf("%s %s: %v", s.placed(x.Document, x.Pointer), x.Pointer, x.Result)
-		for _, read := range x.Reads {
-			line += fmt.Sprintf("; %s %s", read.Pointer, read.Type)
-			if read.Value != nil {
-				line += " " + string(read.Value)
-			}
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// placed returns file:line of a place in a document of the suite.
-func (s *Suite) placed(document, pointer string) string {
-	lines := s.overlays[document].Lines
-	for _, d := range s.policy.Documents() {
-		if d.Name == document {
-			lines = d.Lines
-		}
-	}
-	if pos := position(lines, pointer); pos.Line > 0 {
-		return fmt.Sprintf("%s:%d", document, pos.Line)
-	}
-	return document
+	documents := slices.AppendSeq(s.policy.Documents(), maps.Values(s.overlays))
+	return explained.Decisive(m.traces[len(m.traces)-1], documents)
 }

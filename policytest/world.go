@@ -18,6 +18,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/cell"
+	"github.com/helmkernel/helm/internal/explained"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 
@@ -328,7 +329,7 @@ func (w *world) freeze(ctx context.Context) error {
 		if k.Role != registry.Root && k.Role != registry.Freezer {
 			continue
 		}
-		state, err := w.state(ctx, nil)
+		state, err := explained.Walk(ctx, w.store, w.kernel.Trust(), nil)
 		if err != nil {
 			return err
 		}
@@ -340,44 +341,6 @@ func (w *world) freeze(ctx context.Context) error {
 		return w.kernel.Govern(ctx, e)
 	}
 	return errors.New("nobody can freeze")
-}
-
-// state returns the trust state at the end of the log. It calls see, if it is not nil, for each
-// entry with the state there.
-func (w *world) state(
-	ctx context.Context, see func(*contracts.Statement, *registry.State) error,
-) (*registry.State, error) {
-	size, err := w.store.Size(ctx)
-	if err != nil {
-		return nil, err
-	}
-	state, index := w.kernel.Trust(), uint64(0)
-	var r contracts.Reader
-	for e, err := range w.store.Entries(ctx, 0, size) {
-		if err != nil {
-			return nil, err
-		}
-		sealed, err := r.Open(e)
-		if err != nil {
-			return nil, err
-		}
-		st, err := sealed.Statement()
-		if err != nil {
-			return nil, err
-		}
-		if see != nil {
-			if err := see(st, state); err != nil {
-				return nil, err
-			}
-		}
-		if st.Trust != nil {
-			if state, err = state.Apply(st.Trust, origin, index); err != nil {
-				return nil, err
-			}
-		}
-		index++
-	}
-	return state, nil
 }
 
 // unlike compares how a call came out with how it must.
