@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,12 @@ import (
 func (l *loader) readCases(p node) {
 	l.names = map[string]bool{}
 	for i, e := range l.list(p) {
-		if !l.object(e, caseKeys...) {
+		replayed := e.get("transcript").exists()
+		keys := caseKeys
+		if replayed {
+			keys = transcriptKeys
+		}
+		if !l.object(e, keys...) {
 			continue
 		}
 		name := l.text(e.get("name"))
@@ -28,6 +34,10 @@ func (l *loader) readCases(p node) {
 				"give each case a name of its own")
 		}
 		l.names[name] = true
+		if replayed {
+			l.s.cases = append(l.s.cases, l.transcript(e, name))
+			continue
+		}
 		rows := e.get("each")
 		if !rows.exists() {
 			l.s.cases = append(l.s.cases, l.scenario(e, node{}, name))
@@ -73,15 +83,15 @@ func (m merged) at() string {
 	return m.of.at
 }
 
-func (l *loader) scenario(of, row node, name string) *scenario {
-	m := merged{row, of}
-	s := &scenario{name: name, at: m.at(), skip: l.text(m.get("skip"))}
+// begin reads what comes before the call of a case, or before a transcript.
+func (l *loader) begin(m merged, name string) (s *scenario, base step, names map[string]bool) {
+	s = &scenario{name: name, at: m.at(), skip: l.text(m.get("skip"))}
 	session := l.text(m.get("session"))
 	if session == "" {
 		session = "case"
 	}
-	base := step{caller: l.caller(m.get("caller")), session: session}
-	names := map[string]bool{}
+	base = step{at: s.at, caller: l.caller(m.get("caller")), session: session}
+	names = map[string]bool{}
 	for _, e := range l.list(m.get("before")) {
 		x := l.before(e, base, names)
 		s.steps = append(s.steps, x)
@@ -89,6 +99,12 @@ func (l *loader) scenario(of, row node, name string) *scenario {
 			names[x.name] = true
 		}
 	}
+	return s, base, names
+}
+
+func (l *loader) scenario(of, row node, name string) *scenario {
+	m := merged{row, of}
+	s, base, names := l.begin(m, name)
 	last := l.call(m, base, names)
 	last.freeze, last.close = l.flag(m.get("freeze")), l.flag(m.get("close"))
 	if last.freeze {
@@ -99,6 +115,51 @@ func (l *loader) scenario(of, row node, name string) *scenario {
 	}
 	s.steps = append(s.steps, last)
 	l.drivers(s)
+	return s
+}
+
+// transcript reads a case that is the calls of a recorded conversation.
+func (l *loader) transcript(e node, name string) *scenario {
+	m := merged{of: e}
+	s, x, _ := l.begin(m, name)
+	x.does, x.replay = "transcript", &replay{wants: map[int]want{}}
+	x.overlays, x.sandbox = l.overlays(e.get("overlay")), l.sandbox(e.get("sandbox"))
+	if p := e.get("words"); p.exists() {
+		if x.replay.words = l.text(p) == "user"; !x.replay.words {
+			l.refuse(p.at, "not user", "write words: user, or remove it: then no text is the user's")
+		}
+	}
+	calls := 0
+	at := e.get("transcript")
+	if file, ok := l.path(at, l.text(at)); ok {
+		b, err := fs.ReadFile(l.fsys, file)
+		if err == nil {
+			x.replay.turns, err = Transcript(bytes.NewReader(b))
+		}
+		for _, t := range x.replay.turns {
+			if t.Call != nil {
+				calls++
+			}
+		}
+		switch {
+		case err != nil:
+			l.refuse(at.at, strings.TrimPrefix(err.Error(), "policytest: "), "correct the transcript")
+		case calls == 0:
+			l.refuse(at.at, "a transcript without calls", "name one that has some")
+		}
+	}
+	numbers, wants := l.members(e.get("calls"))
+	for i, number := range numbers {
+		n, err := strconv.Atoi(number)
+		if calls > 0 && (err != nil || n < 1 || n > calls || strconv.Itoa(n) != number) {
+			l.refuse(wants[i].at, "no call "+strconv.Quote(shortened(number))+" in the transcript",
+				"write a number from 1 to "+strconv.Itoa(calls))
+		}
+		if l.object(wants[i], wantKeys...) {
+			x.replay.wants[n] = l.want(merged{of: wants[i]})
+		}
+	}
+	s.steps = append(s.steps, x)
 	return s
 }
 

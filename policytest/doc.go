@@ -17,5 +17,6 @@
 // What the cases cover is counted from [guardian.Policy.Explain] of every recorded call. Mutants
 // are copies of the policy with one change; one that no case notices is a survivor.
 //
-// [Transcript] reads what an agent said and called.
+// [Transcript] reads what an agent said and called, and [Replay] judges those calls: by a kernel,
+// with stubs that return what was recorded. A case may be a transcript.
 package policytest

@@ -59,5 +59,10 @@ func (r *Result) String() string {
 	for _, s := range r.Steps {
 		b.WriteString("\n\t\t" + s)
 	}
+	if r.Verdicts != nil {
+		for line := range strings.Lines(r.Verdicts.String()) {
+			b.WriteString("\n\t\t" + strings.TrimSuffix(line, "\n"))
+		}
+	}
 	return b.String()
 }

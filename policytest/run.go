@@ -43,6 +43,8 @@ type Result struct {
 	Weak     bool     `json:"weak,omitempty"`    // it wants DENY, for any reason
 	Failures []string `json:"failures,omitempty"`
 	Steps    []string `json:"steps,omitempty"` // of a failure: those that decided the last call
+
+	Verdicts *Verdicts `json:"verdicts,omitempty"` // of a transcript
 }
 
 // Failed reports whether the case failed.
@@ -155,7 +157,7 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 	if o.Values && last.does == "call" {
 		x.result.Args = string(last.args)
 	}
-	x.result.Weak = last.want.verdict == contracts.Deny && !last.want.stated
+	x.result.Weak = last.weak()
 	if c.skip != "" {
 		return x
 	}
@@ -167,6 +169,8 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 		fail("%v", err)
 		return x
 	}
+	w.values = o.Values
+	defer func() { x.result.Verdicts = w.verdicts }()
 	for i := range c.steps {
 		at := &c.steps[i]
 		made, failures := w.do(ctx, at)
@@ -198,6 +202,19 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 		}
 	}
 	return x
+}
+
+// weak reports whether a step wants a DENY for any reason.
+func (x *step) weak() bool {
+	if x.replay == nil {
+		return x.want.verdict == contracts.Deny && !x.want.stated
+	}
+	for _, w := range x.replay.wants {
+		if w.verdict == contracts.Deny && !w.stated {
+			return true
+		}
+	}
+	return false
 }
 
 // said tells how a call came out: never with a value of it.

@@ -56,25 +56,38 @@ type scenario struct {
 // A step is a call, or something else that happens before one.
 type step struct {
 	at, name string
-	does     string // call, user, after, freeze or close
+	does     string // call, user, after, freeze, close or transcript
 	after    time.Duration
 	words    string // of user
 	session  string
 
-	tool       string
-	args       []byte
-	caller     contracts.Caller
-	afterRefs  []string
-	overlays   []string
-	approve    []string
-	refuse     []string
-	attest     []attestation
-	delegation []grant
+	tool      string
+	args      []byte
+	caller    contracts.Caller
+	afterRefs []string
+	overlays  []string
+	signatures
 	binding
 	freeze bool
 	close  bool
 	stub   *stub
 	want   want
+	replay *replay // of a transcript
+}
+
+// A replay is the calls of a transcript, and how they must come out.
+type replay struct {
+	turns []Turn
+	words bool
+	wants map[int]want // by number; the others are allowed
+}
+
+// The signatures are those that a step presents, or answers with.
+type signatures struct {
+	approve    []string
+	refuse     []string
+	attest     []attestation
+	delegation []grant
 }
 
 // A binding is what the host says of a call, and not the model.
@@ -132,6 +145,9 @@ var (
 		"name", "call", "args", "raw", "caller", "session", "after_refs", "overlay", "approve", "refuse", "attest",
 		"delegation", "idempotency", "driver", "definition", "sandbox",
 	}, stubKeys, wantKeys)
+	transcriptKeys = []string{
+		"name", "transcript", "calls", "words", "caller", "session", "before", "overlay", "sandbox", "skip",
+	}
 	caseKeys   = slices.Concat(callKeys, []string{"before", "each", "skip", "freeze", "close"})
 	keyKeys    = []string{"role", "roles"}
 	callerKeys = []string{"id", "tenant", "roles"}

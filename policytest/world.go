@@ -30,15 +30,17 @@ const origin = "helm.test/cases"
 
 // A world is what one case runs in: a kernel, a log and a clock of its own.
 type world struct {
-	s      *Suite
-	c      *scenario
-	kernel *helm.Kernel
-	store  *proofgraph.Memory
-	now    atomic.Int64 // milliseconds
-	over   map[string]*helm.Kernel
-	named  map[string]contracts.Ref // receipts of earlier steps
-	ran    int                      // runs of the present call
-	drift  string                   // the tool whose unsaid output its schema refuses
+	s        *Suite
+	c        *scenario
+	kernel   *helm.Kernel
+	store    *proofgraph.Memory
+	now      atomic.Int64 // milliseconds
+	over     map[string]*helm.Kernel
+	named    map[string]contracts.Ref // receipts of earlier steps
+	ran      int                      // runs of the present call
+	values   bool                     // verdicts have the arguments of calls
+	verdicts *Verdicts                // of the transcript, if there is one
+	drift    string                   // the tool whose unsaid output its schema refuses
 }
 
 // A dice is a source of nonces that follow from a seed.
@@ -192,6 +194,9 @@ func (w *world) do(ctx context.Context, x *step) (*call, []string) {
 		return nil, fault(w.kernel.CloseSession(ctx, x.session))
 	case "freeze":
 		return nil, fault(w.freeze(ctx))
+	case "transcript":
+		failures, err := w.replay(ctx, x)
+		return nil, append(failures, fault(err)...)
 	}
 	if x.freeze {
 		if err := w.freeze(ctx); err != nil {
@@ -238,6 +243,43 @@ func (w *world) do(ctx context.Context, x *step) (*call, []string) {
 		w.drift = ""
 	}
 	return c, failures
+}
+
+// replay judges the calls of a transcript, and compares them with what the case says.
+func (w *world) replay(ctx context.Context, x *step) (failures []string, err error) {
+	k, err := w.kernelFor(x)
+	if err != nil {
+		return nil, err
+	}
+	r := Replay{
+		Policy: k.Policy(), Caller: x.caller, Session: x.session, Sandbox: x.sandbox, Values: w.values,
+		Guard: func(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+			w.now.Add(1)
+			return k.Guard(ctx, in)
+		},
+	}
+	if x.replay.words {
+		r.Words = w.kernel.UserMessage
+	}
+	w.verdicts, err = r.Run(ctx, x.replay.turns)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.verdicts.Calls {
+		v := &w.verdicts.Calls[i]
+		made := &call{decision: v.Decision}
+		if v.Ran {
+			made.ran = 1
+		}
+		want, stated := x.replay.wants[v.Number]
+		if !stated {
+			want.verdict = contracts.Allow
+		}
+		for _, f := range made.unlike(want) {
+			failures = append(failures, fmt.Sprintf("call %d, %s: %s", v.Number, v.Tool, f))
+		}
+	}
+	return failures, nil
 }
 
 func (w *world) guard(ctx context.Context, k *helm.Kernel, x *step, in helm.Intent) *call {
