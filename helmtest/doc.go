@@ -1,4 +1,14 @@
-// Package helmtest tests a program's own parts of helm.
+// Package helmtest tests a program's own parts of helm: its policies, and its store.
+//
+// [Policy] runs files of cases. [New] makes a kernel for cases that are easier to write in Go:
+//
+//	func TestRefunds(t *testing.T) {
+//		p, err := policy.Load("testdata/shop.yaml")
+//		require.NoError(t, err)
+//		w := helmtest.New(t, p).As(helm.Caller{ID: "ann", Roles: []string{"clerk"}})
+//		w.Call("refund", `{"amount": 50}`).Allow().By("P1:shop:small").Ran(1)
+//		w.Call("refund", `{"amount": 51}`).Deny(contracts.ReasonNoPolicyDefined).Ran(0)
+//	}
 //
 // [Store] tests a store. This is the test of one that keeps its log in a directory:
 //

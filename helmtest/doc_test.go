@@ -23,7 +23,8 @@ func TestTheCodeInThePackageComment(t *testing.T) {
 		return lines
 	}
 	tests := "\n" + strings.Join(append(trimmed("../proofgraph/contract_test.go"),
-		trimmed("../proofgraph/filestore/contract_test.go")...), "\n") + "\n"
+		append(trimmed("../proofgraph/filestore/contract_test.go"),
+			trimmed("example_test.go")...)...), "\n") + "\n"
 	blocks := 0
 	var block []string
 	for _, line := range trimmed("doc.go") {
@@ -39,5 +40,5 @@ func TestTheCodeInThePackageComment(t *testing.T) {
 		}
 		block = nil
 	}
-	assert.Equal(t, 2, blocks, "%d pieces of code in the package comment, want 2", blocks)
+	assert.Equal(t, 3, blocks, "%d pieces of code in the package comment, want 3", blocks)
 }

@@ -20,6 +20,7 @@ var makers = map[string]string{
 	"sandbox":    "runs WebAssembly, metered and contained",
 	"handoff":    "says that a tool ran elsewhere, and claims nothing of it",
 	"policytest": "for kernels that it makes itself, in which no tool runs",
+	"helmtest":   "for kernels that it makes itself in tests, with keys that anyone knows",
 }
 
 // cellMakers returns the directories of the files that refer to cell.New, by whether they are
