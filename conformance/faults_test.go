@@ -1,0 +1,186 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A faultyKernel is a kernel with one fault.
+type faultyKernel struct {
+	kernel
+	guard func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt)
+}
+
+func (k *faultyKernel) Guard(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+	return k.guard(k.kernel, ctx, in)
+}
+
+// guarding has every kernel of a subject judge otherwise.
+func guarding(
+	guard func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt),
+) func(s *subject) {
+	return func(s *subject) {
+		open := s.open
+		s.open = func(o helm.Options) (kernel, error) {
+			k, err := open(o)
+			if err != nil {
+				return nil, err
+			}
+			return &faultyKernel{k, guard}, nil
+		}
+	}
+}
+
+// An implementation with one fault is FAILED at the gate of that fault, and at those that depend on
+// it: the table of docs/CONFORMANCE.md has the same rows.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name   string
+		seed   func(s *subject)
+		failed []int // gates
+	}{
+		{"none", func(*subject) {}, nil},
+		{"a wrong number form", func(s *subject) {
+			canonical := s.canonical
+			s.canonical = func(src []byte) ([]byte, error) {
+				b, err := canonical(src)
+				return bytes.ReplaceAll(b, []byte("e+"), []byte("e")), err
+			}
+		}, []int{1}},
+		{"a key twice is the last one", func(s *subject) {
+			arguments := s.arguments
+			s.arguments = func(src []byte) ([]byte, error) {
+				return arguments(bytes.ReplaceAll(src, []byte(`"a":1,"a":2`), []byte(`"a":2`)))
+			}
+		}, []int{1}},
+		{"no receipt of what a floor denies", guarding(func(k kernel, ctx context.Context, in helm.Intent) (
+			helm.Decision, helm.Receipt) {
+			d, r := k.Guard(ctx, in)
+			if d.Reason == contracts.ReasonCeilingViolation {
+				r = helm.Receipt{}
+			}
+			return d, r
+		}), []int{2}},
+		{"a zero kernel that allows", func(s *subject) {
+			s.closed = func() []kernel {
+				allows := func(kernel, context.Context, helm.Intent) (helm.Decision, helm.Receipt) {
+					return helm.Decision{Verdict: contracts.Allow}, helm.Receipt{}
+				}
+				return []kernel{&faultyKernel{nil, allows}, &faultyKernel{nil, allows}}
+			}
+		}, []int{2}},
+		{"an idempotency key that is used twice", guarding(func(k kernel, ctx context.Context, in helm.Intent) (
+			helm.Decision, helm.Receipt) {
+			if d, r := k.Guard(ctx, in); in.Idempotency != "k" || d.Err() != nil {
+				return d, r
+			}
+			in.Idempotency = ""
+			return k.Guard(ctx, in)
+		}), []int{10}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSubject()
+			x.seed(s)
+			r, err := run(t.Context(), Options{}, s, gates())
+			require.NoError(t, err)
+			var failed []int
+			for i, g := range r.Gates {
+				if g.Result == Failed {
+					failed = append(failed, i+1)
+				}
+			}
+			assert.Equal(t, x.failed, failed, "%s", r)
+		})
+	}
+}
+
+// A gate whose cases were all removed is FAILED.
+func TestNoCases(t *testing.T) {
+	t.Parallel()
+	for i := range gateNames {
+		var list [len(gateNames)]gate
+		list[i] = func(Options) ([]gateCase, string) { return nil, "" }
+		r, err := run(t.Context(), Options{}, newSubject(), list)
+		require.NoError(t, err)
+		assert.Equal(t, Failed, r.Gates[i].Result)
+		assert.Equal(t, "no case ran", r.Gates[i].Why)
+	}
+}
+
+// A run whose context has ended returns no report.
+func TestRunEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := run(ctx, Options{Key: keyOf("signer")}, newSubject(), gates())
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, r.Gates)
+}
+
+// No two cases of a gate have one name.
+func TestCaseNames(t *testing.T) {
+	t.Parallel()
+	for i, g := range gates() {
+		if g == nil {
+			continue
+		}
+		cases, _ := g(Options{})
+		seen := map[string]bool{}
+		for _, c := range cases {
+			assert.False(t, seen[c.name], "gate %d: %q twice", i+1, c.name)
+			seen[c.name] = true
+		}
+		assert.NotEmpty(t, cases, "gate %d", i+1)
+	}
+}
+
+// passing is a report in which gates have results.
+func passing(change func(gates []Gate)) Report {
+	r := Report{Implementation: Implementation{Name: "a kernel", Version: "v1"}, Time: contracts.TimeOf(noon),
+		Vectors: contracts.Digest{1}}
+	for i, name := range gateNames {
+		r.Gates = append(r.Gates, newGate(name, []string{fmt.Sprint("case ", i), "another"}, nil))
+	}
+	if change != nil {
+		change(r.Gates)
+	}
+	r.setLevel()
+	return r
+}
+
+// A level is reached only if every gate that it needs is passed.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, Full, passing(nil).Level)
+	for i := range gateNames {
+		want := Level("")
+		switch i + 1 {
+		case 3, 11:
+			want = Kernel
+		case 2, 4, 9, 10:
+			want = Format
+		}
+		for _, g := range []Gate{notRun(gateNames[i], "a reason"), newGate(gateNames[i], nil, nil),
+			newGate(gateNames[i], []string{"a"}, []Failure{{"a", "what"}})} {
+			r := passing(func(gates []Gate) { gates[i] = g })
+			assert.Equal(t, want, r.Level, "gate %d is %s", i+1, g.Result)
+		}
+	}
+	r := passing(nil)
+	r.Vectors = contracts.Digest{}
+	r.setLevel()
+	assert.Equal(t, Level(""), r.Level, "without vectors")
+	r = passing(nil)
+	r.Gates = r.Gates[:10]
+	r.setLevel()
+	assert.Equal(t, Level(""), r.Level, "without a gate")
+}
