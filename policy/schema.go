@@ -9,15 +9,16 @@ import (
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// Schema returns a JSON Schema, draft 7, of policy documents, for editors. It is made of the tables
-// that the loader reads by. Every document that [Parse] and guardian.Compile take is valid by it,
-// and one with a key that the loader does not know is not. The converse does not hold: whether
-// tools, pointers and types fit only Compile knows.
+// Schema returns a JSON Schema, draft 7, of policy documents and of files of cases, for editors. It
+// is made of the tables that the loaders read by. Every document that [Parse] and guardian.Compile
+// take is valid by it, and every file that policytest.Load takes; one with a key that the loader
+// does not know is not. The converse does not hold: whether tools, pointers and types fit only the
+// loaders know.
 func Schema() []byte {
 	root := objectOf(
 		pair{"$schema", textNode("http://json-schema.org/draft-07/schema#")},
-		pair{"title", textNode("HELM policy document")},
-		pair{"anyOf", listNode(ref("floor"), ref("bundle"), ref("overlay"))},
+		pair{"title", textNode("HELM policy document, or file of cases")},
+		pair{"anyOf", listNode(ref("floor"), ref("bundle"), ref("overlay"), ref("cases"))},
 		pair{"definitions", objectOf(definitions()...)},
 	)
 	return root.json(nil)
@@ -102,7 +103,7 @@ type shape struct {
 }
 
 func definitions() (list []pair) {
-	for _, s := range slices.Concat(documentShapes(), partShapes(), predicateShapes()) {
+	for _, s := range slices.Concat(documentShapes(), partShapes(), predicateShapes(), caseShapes()) {
 		list = append(list, pair{s.name, object(s.keys, s.forms, s.required...)})
 	}
 	duration := objectOf(pair{"type", textNode("string")}, pair{"pattern", textNode("^[0-9]+[smhd]$")})
@@ -117,6 +118,7 @@ func definitions() (list []pair) {
 		pair{"fact", anyOf(typed("string"), ref("factAt"), ref("factCount"))},
 		pair{"jsonSchema", jsonSchema()},
 		pair{"predicates", array(ref("predicate"))},
+		pair{"caseStep", caseStep()},
 		pair{"set", anyOf(typed("string"), array(anyOf(typed("string"), typed("number"))), ref("listed"))},
 	)
 }

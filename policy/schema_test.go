@@ -217,7 +217,7 @@ func misspellings(s string) []string {
 func TestSchemaForms(t *testing.T) {
 	t.Parallel()
 	keys := map[string][]string{}
-	for _, s := range slices.Concat(documentShapes(), partShapes(), predicateShapes()) {
+	for _, s := range slices.Concat(documentShapes(), partShapes(), predicateShapes(), caseShapes()) {
 		keys[s.name] = s.keys
 		for _, key := range s.keys {
 			assert.NotNil(t, s.forms[key], "%s: %s takes anything", s.name, key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/trust/registry"
 
@@ -18,9 +19,9 @@ func (l *loader) readCases(p node) {
 	l.names = map[string]bool{}
 	for i, e := range l.list(p) {
 		replayed := e.get("transcript").exists()
-		keys := caseKeys
+		keys := grammar.Case
 		if replayed {
-			keys = transcriptKeys
+			keys = grammar.CaseTranscript
 		}
 		if !l.object(e, keys...) {
 			continue
@@ -44,7 +45,7 @@ func (l *loader) readCases(p node) {
 			continue
 		}
 		for k, row := range l.list(rows) {
-			if l.object(row, caseKeys...) {
+			if l.object(row, grammar.Case...) {
 				if x := row.get("each"); x.exists() {
 					l.refuse(x.at, "each in a row of each", "write the rows in one list")
 				}
@@ -125,7 +126,7 @@ func (l *loader) transcript(e node, name string) *scenario {
 	x.does, x.replay = "transcript", &replay{wants: map[int]want{}}
 	x.overlays, x.sandbox = l.overlays(e.get("overlay")), l.sandbox(e.get("sandbox"))
 	if p := e.get("words"); p.exists() {
-		if x.replay.words = l.text(p) == "user"; !x.replay.words {
+		if x.replay.words = slices.Contains(grammar.Words, l.text(p)); !x.replay.words {
 			l.refuse(p.at, "not user", "write words: user, or remove it: then no text is the user's")
 		}
 	}
@@ -155,7 +156,7 @@ func (l *loader) transcript(e node, name string) *scenario {
 			l.refuse(wants[i].at, "no call "+strconv.Quote(shortened(number))+" in the transcript",
 				"write a number from 1 to "+strconv.Itoa(calls))
 		}
-		if l.object(wants[i], wantKeys...) {
+		if l.object(wants[i], grammar.CaseWant...) {
 			x.replay.wants[n] = l.want(merged{of: wants[i]})
 		}
 	}
@@ -187,8 +188,6 @@ func (l *loader) freezer(at string) {
 	l.refuse(at, "nobody can freeze", "add a key of role freezer or root")
 }
 
-var actions = []string{"call", "user", "after", "freeze", "close"}
-
 // before reads a step that comes before the call of a case.
 func (l *loader) before(e node, base step, names map[string]bool) step {
 	x := base
@@ -197,18 +196,18 @@ func (l *loader) before(e node, base step, names map[string]bool) step {
 		return x
 	}
 	var does []string
-	for _, a := range actions {
+	for _, a := range grammar.CaseSteps {
 		if e.v.Get(a).Exists() {
 			does = append(does, a)
 		}
 	}
 	if len(does) != 1 {
-		l.refuse(e.at, "neither or several of "+strings.Join(actions, ", "), "write one of them in a step")
+		l.refuse(e.at, "neither or several of "+strings.Join(grammar.CaseSteps, ", "), "write one of them in a step")
 		return x
 	}
 	keys := []string{does[0], "session"}
 	if does[0] == "call" {
-		keys = callKeys
+		keys = grammar.CaseCall
 	}
 	if !l.object(e, keys...) {
 		return x
@@ -288,7 +287,7 @@ func (l *loader) call(m merged, x step, names map[string]bool) step {
 	x.idempotency = l.text(m.get("idempotency"))
 	if p := m.get("driver"); p.exists() {
 		x.driver = l.text(p)
-		if x.driver != "none" && x.driver != "two" {
+		if !slices.Contains(grammar.Drivers, x.driver) {
 			l.refuse(p.at, "neither none nor two", "write one of them; without it there is one")
 		}
 	}
@@ -368,7 +367,7 @@ func (l *loader) overlays(p node) (names []string) {
 
 func (l *loader) attestations(p node) (list []attestation) {
 	for _, e := range l.list(p) {
-		if !l.object(e, "by", "type", "claims") {
+		if !l.object(e, grammar.CaseAttest...) {
 			continue
 		}
 		x := attestation{claims: e.get("claims").v}
@@ -388,7 +387,7 @@ func (l *loader) attestations(p node) (list []attestation) {
 
 func (l *loader) grants(p node) (list []grant) {
 	for _, e := range l.list(p) {
-		if !l.object(e, grantKeys...) {
+		if !l.object(e, grammar.CaseGrant...) {
 			continue
 		}
 		x := grant{when: e.get("when").v, depth: 8}
@@ -449,7 +448,7 @@ func (l *loader) want(m merged) (w want) {
 		n := int(l.count(p, 1))
 		w.ran = &n
 	}
-	if p := m.get("pending"); p.exists() && l.object(p, "roles", "quorum") {
+	if p := m.get("pending"); p.exists() && l.object(p, grammar.CaseAsked...) {
 		w.pending = &pending{roles: l.words(p.get("roles"))}
 		slices.Sort(w.pending.roles)
 		if q := p.get("quorum"); q.exists() {

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/grammar"
 	"github.com/helmkernel/helm/internal/several"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/trust/registry"
@@ -135,25 +136,6 @@ type ignored struct {
 	at, pointer, mutant, why string
 }
 
-const format = "cases/v1"
-
-var (
-	fileKeys = []string{"helm", "policy", "time", "callers", "keys", "tools", "cases", "ignore"}
-	stubKeys = []string{"output", "error", "panic", "lost"}
-	wantKeys = []string{"want", "reason", "rule", "why", "condition", "pending", "charges", "ran"}
-	callKeys = slices.Concat([]string{
-		"name", "call", "args", "raw", "caller", "session", "after_refs", "overlay", "approve", "refuse", "attest",
-		"delegation", "idempotency", "driver", "definition", "sandbox",
-	}, stubKeys, wantKeys)
-	transcriptKeys = []string{
-		"name", "transcript", "calls", "words", "caller", "session", "before", "overlay", "sandbox", "skip",
-	}
-	caseKeys   = slices.Concat(callKeys, []string{"before", "each", "skip", "freeze", "close"})
-	keyKeys    = []string{"role", "roles"}
-	callerKeys = []string{"id", "tenant", "roles"}
-	grantKeys  = []string{"by", "to", "only", "when", "depth"}
-)
-
 // Load reads a file of cases, the documents of its stack and its overlays. They are in the folder
 // of the file, or below it. The error joins a *[guardian.LoadError] for each fault of the file;
 // those of documents are as [policy.LoadFS] returns them.
@@ -194,11 +176,11 @@ type loader struct {
 }
 
 func (l *loader) suite(root node) (*Suite, error) {
-	if !l.object(root, fileKeys...) {
+	if !l.object(root, grammar.Cases...) {
 		return nil, l.err()
 	}
-	if p, ok := l.need(root, "helm", "write helm: "+format); ok && l.text(p) != format {
-		l.refuse(p.at, "not "+format, "write helm: "+format)
+	if p, ok := l.need(root, "helm", "write helm: "+grammar.CaseFormats[0]); ok && l.text(p) != grammar.CaseFormats[0] {
+		l.refuse(p.at, "not "+grammar.CaseFormats[0], "write helm: "+grammar.CaseFormats[0])
 	}
 	compiled := l.stack(root)
 	l.s.start = contracts.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -323,7 +305,7 @@ func (l *loader) readCallers(p node) {
 }
 
 func (l *loader) callerObject(p node) (c contracts.Caller) {
-	if !l.object(p, callerKeys...) {
+	if !l.object(p, grammar.CaseCaller...) {
 		return c
 	}
 	c.ID, c.Tenant = l.text(p.get("id")), l.text(p.get("tenant"))
@@ -367,10 +349,6 @@ func keysOf[V any](m map[string]V) (keys []string) {
 	return keys
 }
 
-var roles = []registry.Role{
-	registry.Root, registry.Freezer, registry.Approver, registry.Attestor, registry.Delegator, registry.Publisher,
-}
-
 // readKeys makes the keys. They follow from their names, so nobody must ever trust one.
 func (l *loader) readKeys(p node) {
 	names, values := l.members(p)
@@ -399,16 +377,16 @@ func (l *loader) readKeys(p node) {
 
 func (l *loader) key(name string, x node) (k signing) {
 	k.Name = name
-	if !l.object(x, keyKeys...) {
+	if !l.object(x, grammar.CaseKey...) {
 		return k
 	}
 	if name == kernelKey || name == logKey {
 		l.refuse(x.at, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
 	}
-	const oneOf = "write one of approver, attestor, delegator, freezer, publisher, root"
+	oneOf := "write one of " + strings.Join(grammar.KeyRoles, ", ")
 	if role, ok := l.need(x, "role", oneOf); ok {
 		k.Role = registry.Role(l.text(role))
-		if !slices.Contains(roles, k.Role) {
+		if !slices.Contains(grammar.KeyRoles, string(k.Role)) {
 			l.refuse(role.at, "no role of a key", oneOf)
 			k.Role = ""
 		}
@@ -462,7 +440,7 @@ func (l *loader) readTools(p node) {
 	for i, name := range names {
 		l.tool(values[i].at, name)
 		before := len(l.faults)
-		if l.object(values[i], stubKeys...) {
+		if l.object(values[i], grammar.CaseStub...) {
 			if s := l.stub(values[i]); s != nil {
 				l.s.stubs[name] = *s
 			} else if len(l.faults) == before {
@@ -507,7 +485,7 @@ func (l *loader) stub(p node) *stub {
 
 func (l *loader) readIgnored(p node) {
 	for _, e := range l.list(p) {
-		if !l.object(e, "at", "mutant", "why") {
+		if !l.object(e, grammar.CaseIgnore...) {
 			continue
 		}
 		x := ignored{at: e.at}

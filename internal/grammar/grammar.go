@@ -1,6 +1,6 @@
-// Package grammar has the words of policy documents: the keys of each kind of object, and the words
-// that a key takes. The loader reads by these tables, and the schema for editors is made of them,
-// so that the two cannot differ.
+// Package grammar has the words of policy documents and of files of cases: the keys of each kind of
+// object, and the words that a key takes. The loaders read by these tables, and the schema for
+// editors is made of them, so that the two cannot differ.
 package grammar
 
 import "slices"
