@@ -15,6 +15,7 @@ import (
 // A stub is what runs in one call. It notes what it is given.
 type stub struct {
 	fn         executor.Func
+	within     executor.Driver // runs in place of fn, if it is there
 	definition contracts.Digest
 	sandbox    *contracts.SandboxInfo
 
@@ -69,7 +70,10 @@ func (s *stub) Run(ctx context.Context, c contracts.Call) (executor.Result, erro
 	s.mu.Lock()
 	s.runs = append(s.runs, bytes.Clone(c.Args))
 	s.mu.Unlock()
-	if s.fn == nil {
+	switch {
+	case s.within != nil:
+		return s.within.Run(ctx, c)
+	case s.fn == nil:
 		return executor.Result{}, nil
 	}
 	return s.fn.Run(ctx, c)

@@ -258,13 +258,15 @@ func (w *World) Call(tool string, args any) *Result {
 	return w.guard(in)
 }
 
-// guard makes a call, with a driver of its own.
+// guard makes a call, with a driver of its own: a stub, of which in.Driver runs if there is one.
 func (b *bench) guard(in helm.Intent) *Result {
 	b.t.Helper()
 	b.tick()
 	s := b.stub(in.Tool)
+	s.within = in.Driver
 	in.Driver = s.driver()
 	r := &Result{b: b, intent: in}
+	r.intent.Driver = s.within
 	r.decision, r.receipt = b.kernel.Guard(context.Background(), in)
 	r.runs = s.taken()
 	if fault := misrun(&r.decision, r.runs); fault != "" {

@@ -259,6 +259,12 @@ var toys = map[string]struct {
 		w.Call("pay", `{"amount": 6}`)
 		w.Golden("desk") // HERE golden
 	}, `helmtest: testdata.desk.receipts:3: another entry\n(\s+.*/argsHash: want "[0-9a-f]+", got "[0-9a-f]+"\n)(.*\n)+\s+if that is meant, run the test with HELMTEST_UPDATE=1\n`},
+	"no transcript": {func(t *testing.T) {
+		Transcript(t, desk(t), "testdata/none.json") // HERE no transcript
+	}, `helmtest: open testdata.none.json: .*\n`},
+	"a transcript of no form": {func(t *testing.T) {
+		Transcript(t, desk(t), "testdata/shop.yaml") // HERE a transcript of no form
+	}, `helmtest: policytest: .*\n`},
 	"left open": {func(t *testing.T) {
 		w := desk(t).At(time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC))
 		require.NoError(t, w.kernel.Close()) // HERE left open
