@@ -507,6 +507,7 @@ func (c *call) event(d *Decision, r *Receipt) Event {
 		Verdict: d.Verdict,
 		Reason:  d.Reason,
 		Why:     d.Why,
+		Rule:    d.Record.Rule,
 		Index:   r.Index,
 		Repeat:  c.repeated,
 	}

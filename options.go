@@ -92,6 +92,7 @@ type Event struct {
 	Verdict contracts.Verdict
 	Reason  contracts.ReasonCode
 	Why     string
+	Rule    string // that decided: layer:bundle:id; "" if none did
 	Index   uint64 // of the receipt
 	Err     error  // if nothing was recorded: the error of the kernel, its store, its signer or the context
 	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first

@@ -134,14 +134,15 @@ func TestObserve(t *testing.T) {
 	}
 	w.Kernel.Close()
 	w.Call("echo", `{}`)
-	var reasons []string
+	var reasons, rules []string
 	for _, e := range w.Events {
-		reasons = append(reasons, string(e.Reason))
+		reasons, rules = append(reasons, string(e.Reason)), append(rules, e.Rule)
 		assert.NotContains(t, strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private", "%+v", e)
 		assert.Equal(t, e.Reason == contracts.ReasonKernelSealed, e.Err != nil)
 		assert.Equal(t, len(reasons) == 4, e.Repeat)
 	}
 	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED", strings.Join(reasons, " "))
+	assert.Equal(t, []string{"P1:test:all", "", "P1:test:all", "P1:test:all", ""}, rules)
 }
 
 // The late end of an abandoned driver is dropped and shown.

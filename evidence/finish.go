@@ -48,6 +48,7 @@ func (v *verifier) complete(r *Report) {
 	r.Origin, r.Size, r.Sessions = v.fold.origin, v.fold.size(), uint64(len(v.fold.chains))
 	r.Trust = v.fold.state.Digest()
 	r.Allows, r.Denials, r.Receipts = v.fold.allows, v.fold.denials, v.fold.receipts
+	r.Reported = v.fold.reported
 	for at, call := range v.fold.pending {
 		r.Open = append(r.Open, Call{at, call.id()})
 	}

@@ -23,7 +23,7 @@ type fold struct {
 	ledger   past.Ledger
 	buf      []byte
 
-	allows, denials, receipts uint64
+	allows, denials, receipts, reported uint64
 }
 
 // fault returns an error of the entry at hand.
@@ -133,6 +133,10 @@ func (v *fold) enter(st *contracts.Statement, c *chain, call *pending) *pending 
 		c.open++
 	case st.Receipt != nil:
 		v.receipts++
+		if x := st.Receipt; x.Sandbox != nil && x.Sandbox.Profile == contracts.ProfileReported &&
+			x.Outcome != contracts.Indeterminate {
+			v.reported++
+		}
 		c.open--
 	}
 	return call

@@ -21,16 +21,20 @@ type (
 		Origin         string             `json:"origin"`
 		Size           uint64             `json:"size"`
 		Behind         uint64             `json:"behind"`
-		Sessions       uint64             `json:"sessions"`
-		Allows         uint64             `json:"allows"`
-		Denials        uint64             `json:"denials"`
-		Receipts       uint64             `json:"receipts"`
+		totals
 		Open           []opened           `json:"open"`
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
 		ProofGraphHash contracts.Digest   `json:"proofGraphHash"`
 		Trust          contracts.Digest   `json:"trust"`
 		Checkpoint     string             `json:"checkpoint"`
+	}
+	totals struct {
+		Sessions uint64 `json:"sessions"`
+		Allows   uint64 `json:"allows"`
+		Denials  uint64 `json:"denials"`
+		Receipts uint64 `json:"receipts"`
+		Reported uint64 `json:"reported"`
 	}
 	replayed struct {
 		Replayed      uint64   `json:"replayed"`
@@ -113,8 +117,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 			r.Replay.Unseen, all(r.Replay.Entries), []engine{},
 		},
 		Rerun:  ranAgain(r.Rerun),
-		Origin: r.Origin, Size: r.Size, Behind: r.Behind, Sessions: r.Sessions,
-		Allows: r.Allows, Denials: r.Denials, Receipts: r.Receipts,
+		Origin: r.Origin, Size: r.Size, Behind: r.Behind, totals: totals(r.Totals),
 		Open: []opened{}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}

@@ -76,10 +76,7 @@ type Report struct {
 	Origin   string // of the log, its name
 	Size     uint64 // of the log, in entries, the genesis included; not in bytes
 	Behind   uint64 // entries of a store after its checkpoint: not verified until there is a later one
-	Sessions uint64 // that have entries, the kernel's own included
-	Allows   uint64 // decisions ALLOW
-	Denials  uint64 // decisions DENY
-	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
+	Totals
 
 	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended.
 	// Nil if there are none.
@@ -93,6 +90,15 @@ type Report struct {
 	ProofGraphHash contracts.Digest // over the heads: entries that no other one names
 	Trust          contracts.Digest // of the initial trust state with all trust events of the log applied
 	Checkpoint     []byte           // the signed note; after a success keep it for the next Options.Last
+}
+
+// Totals are what a log has.
+type Totals struct {
+	Sessions uint64 // that have entries, the kernel's own included
+	Allows   uint64 // decisions ALLOW
+	Denials  uint64 // decisions DENY
+	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
+	Reported uint64 // of Receipts: the call ran elsewhere, and its outcome was reported
 }
 
 // Call names a call by its decision.

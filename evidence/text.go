@@ -89,6 +89,9 @@ func (r Report) proved(t *text) {
 	t.row("allowed", number(r.Allows))
 	t.row("denied", number(r.Denials))
 	t.row("receipts", number(r.Receipts))
+	if r.Reported > 0 {
+		t.row("of these reported", number(r.Reported))
+	}
 	list(t, "open", number(uint64(len(r.Open))), r.Open,
 		func(x Call) string { return fmt.Sprintf("%s, entry %d", x.ID, x.Index) })
 	t.row("replayed", number(r.Replay.Replayed))
@@ -143,6 +146,10 @@ func (r Report) unproved(t *text) {
 	}
 	if len(r.Open) > 0 {
 		t.item("What became of the open calls. They were allowed, and have no receipt.")
+	}
+	if r.Reported > 0 {
+		t.item("That the reported outcomes are as they were reported. These calls ran elsewhere, and the kernel did " +
+			"not see it.")
 	}
 	if r.Replay.NotReplayable > 0 {
 		t.item("That the verdicts which are not replayable follow from their inputs. These are not there,",

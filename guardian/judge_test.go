@@ -454,6 +454,29 @@ func TestToolAccessors(t *testing.T) {
 		e := mustRefuse(t, limits(`{"`+over+`"}`))
 		assert.Contains(t, e.Pointer, "/tools/file.read/limits/", over)
 	}
+	elsewhere := func(timeout, ceiling string) (time.Duration, error) {
+		text := strings.Replace(office, `"limits": {"timeout": "5s"`, `"sandbox": "reported", "limits": {"timeout": "`+timeout+`"`, 1)
+		docs := []contracts.Document{document(t, "b", text)}
+		if ceiling != "" {
+			docs = append(docs, document(t, "f", `{"helm":"policy/v1","layer":"P0","name":"f","version":1,"ceilings":`+ceiling+`}`))
+		}
+		p, err := Compile(docs...)
+		if err != nil {
+			return 0, err
+		}
+		l, _ := p.Limits("file.read")
+		return l.Timeout, nil
+	}
+	for _, x := range []struct {
+		timeout, ceiling string
+		want             time.Duration
+	}{{"24h", "", 24 * time.Hour}, {"24h", `{"args":"1MiB"}`, 24 * time.Hour}, {"24h", `{"timeout":"24h"}`, 24 * time.Hour},
+		{"24h", `{"timeout":"11h"}`, 11 * time.Hour}, {"5m", `{"timeout":"24h"}`, 5 * time.Minute}} {
+		got, err := elsewhere(x.timeout, x.ceiling)
+		assert.True(t, err == nil && got == x.want, "%v: %v, %v", x, got, err)
+	}
+	_, err = elsewhere("25h", "")
+	assert.ErrorContains(t, err, "higher than 24h")
 	in := inputs(t, "file.read", `{"path":"/srv/data"}`)
 	if b, ok := p.AppendDefaults([]byte("x"), "file.read", in.Args); !ok ||
 		string(b) != `x{"lines":20,"path":"/srv/data"}` {

@@ -89,7 +89,7 @@ func Calls(
 		again, _, trace := pol.Explain(*in, state, guardian.ExplainOptions{Values: values})
 		again.ID, again.InputsHash, again.PolicyDecisionHash = d.ID, d.InputsHash, d.PolicyDecisionHash
 		if !again.Equal(d) {
-			return errors.New("Explain returned another record than the one in the log")
+			return errors.New("another record of Explain than the one in the log")
 		}
 		see(d, trace)
 		return nil

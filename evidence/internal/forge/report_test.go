@@ -130,7 +130,7 @@ func reread(t *testing.T, r evidence.Report) {
 	var got struct {
 		Success, Unfinished                                                                  bool
 		Level, Asked, History, Signer, Origin, MerkleRoot, ProofGraphHash, Trust, Checkpoint string
-		Size, Behind, Sessions, Allows, Denials, Receipts                                    uint64
+		Size, Behind, Sessions, Allows, Denials, Receipts, Reported                          uint64
 		Fault                                                                                *struct {
 			Check, Field, What, Cause string
 			Entry                     int64
@@ -171,7 +171,9 @@ func reread(t *testing.T, r evidence.Report) {
 	}
 	back := evidence.Report{Asked: r.Asked, Level: r.Level, History: r.History, Signer: r.Signer, Origin: got.Origin,
 		Size: got.Size, Behind: got.Behind,
-		Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts, Erased: got.Erased,
+		Totals: evidence.Totals{Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts,
+			Reported: got.Reported},
+		Erased: got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
 		Rerun: got.Rerun}
@@ -198,8 +200,8 @@ func digest(t *testing.T, s string) contracts.Digest {
 // fullReport is a report in which every field says something.
 func fullReport() evidence.Report {
 	return evidence.Report{Level: evidence.Logged, Asked: evidence.Logged, History: evidence.Fresh,
-		Signer: evidence.Trusted, Origin: "example.test/log", Size: 8001, Behind: 17, Sessions: 12,
-		Allows: 9, Denials: 13, Receipts: 14,
+		Signer: evidence.Trusted, Origin: "example.test/log", Size: 8001, Behind: 17,
+		Totals: evidence.Totals{Sessions: 12, Allows: 9, Denials: 13, Receipts: 14, Reported: 37},
 		Replay: evidence.Replay{Replayed: 15, KernelsOwn: 16, NotReplayable: 2, Differing: 18,
 			Entries: []uint64{19, 20},
 			Engines: []contracts.Engine{{Rules: 21, Threat: 22}}},

@@ -76,17 +76,17 @@ func (f floor) readCeilings(p docValue) {
 	if !f.object(p, grammar.Ceilings, nil) {
 		return
 	}
-	most := mostLimits
+	most := reportedLimits
 	f.duration(p.get("timeout"), &most.Timeout)
 	f.size(p.get("output"), &most.Output)
 	f.size(p.get("args"), &most.Args)
-	if most.Timeout > mostLimits.Timeout {
-		f.higher(p.get("timeout"), "10m")
+	if most.Timeout > reportedLimits.Timeout {
+		f.higher(p.get("timeout"), "24h")
 	}
-	if most.Output > mostLimits.Output {
+	if most.Output > reportedLimits.Output {
 		f.higher(p.get("output"), "16MiB")
 	}
-	if most.Args > mostLimits.Args {
+	if most.Args > reportedLimits.Args {
 		f.higher(p.get("args"), "1MiB")
 	}
 	depth := maxArgsDepth

@@ -13,10 +13,12 @@ import (
 	"github.com/helmkernel/helm/internal/jsonschema"
 )
 
-// Limits of a tool that names none, and those that none can exceed.
+// Limits of a tool that names none, and those that none can exceed. A person may stand between the
+// permission and the outcome of a call that runs elsewhere, so that one may take a day.
 var (
-	usualLimits = program.Limits{Args: program.MaxArgs, Output: 1 << 20, Timeout: 30 * time.Second}
-	mostLimits  = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 10 * time.Minute}
+	usualLimits    = program.Limits{Args: program.MaxArgs, Output: 1 << 20, Timeout: 30 * time.Second}
+	mostLimits     = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 10 * time.Minute}
+	reportedLimits = program.Limits{Args: program.MaxArgs, Output: 16 << 20, Timeout: 24 * time.Hour}
 )
 
 // readTool returns a tool even if it is wrong: without input then.
@@ -48,7 +50,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 	}
 	l.readSurface(p, t)
 	if limits := p.get("limits"); limits.exists() && l.object(limits, grammar.Limits, nil) {
-		l.readLimits(limits, &t.Limits)
+		l.readLimits(limits, t)
 	}
 	if output := p.get("output"); output.exists() {
 		t.Output.Schema = l.schema(output, false, nil)
@@ -65,8 +67,12 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 
 // readLimits reads the limits of a tool. One that is higher than any may be is refused: a lower one
 // in its place would be none that the author wrote.
-func (l *loader) readLimits(p docValue, x *program.Limits) {
+func (l *loader) readLimits(p docValue, t *program.Tool) {
 	timeout, output, args := p.get("timeout"), p.get("output"), p.get("args")
+	x, most, longest := &t.Limits, mostLimits, "10m"
+	if d := t.Driver.Demands; len(d) > 0 && d[0].Name == contracts.ProfileReported {
+		most, longest = reportedLimits, "24h"
+	}
 	l.duration(timeout, &x.Timeout)
 	l.size(output, &x.Output)
 	l.size(args, &x.Args)
@@ -75,8 +81,8 @@ func (l *loader) readLimits(p docValue, x *program.Limits) {
 		at     docValue
 		most   string
 	}{
-		{x.Timeout > mostLimits.Timeout, timeout, "10m"}, {x.Output > mostLimits.Output, output, "16MiB"},
-		{x.Args > mostLimits.Args, args, "1MiB"},
+		{x.Timeout > most.Timeout, timeout, longest}, {x.Output > most.Output, output, "16MiB"},
+		{x.Args > most.Args, args, "1MiB"},
 	} {
 		if x.higher {
 			l.refuse(x.at.at, "higher than "+x.most+", the most that any call may have", "write at most "+x.most)
