@@ -11,16 +11,16 @@ import (
 // A report as programs read it. The names stay as they are; later versions may add others.
 type (
 	printed struct {
-		Success        bool               `json:"success"`
-		Level          Level              `json:"level"`
-		Asked          Level              `json:"asked"`
-		History        History            `json:"history"`
-		Signer         Signer             `json:"signer"`
-		Replay         replayed           `json:"replay"`
-		Rerun          ranAgain           `json:"rerun"`
-		Origin         string             `json:"origin"`
-		Size           uint64             `json:"size"`
-		Behind         uint64             `json:"behind"`
+		Success bool     `json:"success"`
+		Level   Level    `json:"level"`
+		Asked   Level    `json:"asked"`
+		History History  `json:"history"`
+		Signer  Signer   `json:"signer"`
+		Replay  replayed `json:"replay"`
+		Rerun   ranAgain `json:"rerun"`
+		Origin  string   `json:"origin"`
+		Size    uint64   `json:"size"`
+		Behind  uint64   `json:"behind"`
 		totals
 		Open           []opened           `json:"open"`
 		Erased         []contracts.Digest `json:"erased"`

@@ -73,9 +73,9 @@ type Report struct {
 	// context ended the verification.
 	Fault *Error
 
-	Origin   string // of the log, its name
-	Size     uint64 // of the log, in entries, the genesis included; not in bytes
-	Behind   uint64 // entries of a store after its checkpoint: not verified until there is a later one
+	Origin string // of the log, its name
+	Size   uint64 // of the log, in entries, the genesis included; not in bytes
+	Behind uint64 // entries of a store after its checkpoint: not verified until there is a later one
 	Totals
 
 	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended.

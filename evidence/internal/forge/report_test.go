@@ -173,7 +173,7 @@ func reread(t *testing.T, r evidence.Report) {
 		Size: got.Size, Behind: got.Behind,
 		Totals: evidence.Totals{Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts,
 			Reported: got.Reported},
-		Erased: got.Erased,
+		Erased:     got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
 		Rerun: got.Rerun}
