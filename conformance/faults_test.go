@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -15,17 +17,59 @@ import (
 // A faultyKernel is a kernel with one fault.
 type faultyKernel struct {
 	kernel
-	guard func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt)
+	guard guard
+}
+
+// A gullibleKernel says of every trust event that it was taken.
+type gullibleKernel struct{ kernel }
+
+func (k *gullibleKernel) Govern(ctx context.Context, e contracts.Envelope) error {
+	_ = k.kernel.Govern(ctx, e)
+	return nil
+}
+
+// A lyingDriver declares the definition that the policy pins.
+type lyingDriver struct{ executor.Driver }
+
+func (lyingDriver) Definition() contracts.Digest { return published }
+
+// onceMore is a Guard that takes an approval again that it took before.
+func onceMore() guard {
+	type answered struct {
+		d helm.Decision
+		r helm.Receipt
+	}
+	var mu sync.Mutex // protects taken
+	taken := map[string]answered{}
+	return func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		d, r := k.Guard(ctx, in)
+		if len(in.Approvals) == 0 {
+			return d, r
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		key := string(in.Args) + string(in.Approvals[0])
+		if before, ok := taken[key]; ok && d.Reason == contracts.ReasonApprovalInvalid {
+			return before.d, before.r
+		}
+		if d.Err() == nil {
+			taken[key] = answered{d, r}
+		}
+		return d, r
+	}
 }
 
 func (k *faultyKernel) Guard(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
 	return k.guard(k.kernel, ctx, in)
 }
 
+type guard = func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt)
+
 // guarding has every kernel of a subject judge otherwise.
-func guarding(
-	guard func(k kernel, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt),
-) func(s *subject) {
+func guarding(g guard) func(s *subject) { return guardingBy(func() guard { return g }) }
+
+// guardingBy has every kernel of a subject judge by a guard of its own.
+func guardingBy(guards func() guard) func(s *subject) {
 	return func(s *subject) {
 		open := s.open
 		s.open = func(o helm.Options) (kernel, error) {
@@ -33,7 +77,7 @@ func guarding(
 			if err != nil {
 				return nil, err
 			}
-			return &faultyKernel{k, guard}, nil
+			return &faultyKernel{k, guards()}, nil
 		}
 	}
 }
@@ -77,6 +121,32 @@ func TestFaults(t *testing.T) {
 				return []kernel{&faultyKernel{nil, allows}, &faultyKernel{nil, allows}}
 			}
 		}, []int{2}},
+		{"an approval that is used twice", guardingBy(onceMore), []int{4}},
+		{"a trust event that nobody may sign", func(s *subject) {
+			open := s.open
+			s.open = func(o helm.Options) (kernel, error) {
+				k, err := open(o)
+				if err != nil {
+					return nil, err
+				}
+				return &gullibleKernel{k}, nil
+			}
+		}, []int{6}},
+		{"an output that is released, whatever is pinned", guarding(func(k kernel, ctx context.Context, in helm.Intent) (
+			helm.Decision, helm.Receipt) {
+			d, r := k.Guard(ctx, in)
+			if d.Reason == contracts.ReasonContractDrift {
+				d = helm.Decision{Verdict: contracts.Allow, Reason: contracts.ReasonAllow}
+			}
+			return d, r
+		}), []int{9}},
+		{"a definition that is not compared", guarding(func(k kernel, ctx context.Context, in helm.Intent) (
+			helm.Decision, helm.Receipt) {
+			if in.Tool == "pinned" {
+				in.Driver = lyingDriver{in.Driver}
+			}
+			return k.Guard(ctx, in)
+		}), []int{9}},
 		{"an idempotency key that is used twice", guarding(func(k kernel, ctx context.Context, in helm.Intent) (
 			helm.Decision, helm.Receipt) {
 			if d, r := k.Guard(ctx, in); in.Idempotency != "k" || d.Err() != nil {

@@ -175,23 +175,19 @@ func delegated(g contracts.Delegation) []contracts.Envelope {
 }
 
 // moving is the call that is admissible.
-func (w *world) moving() draft {
+func moving(w *world) draft {
 	return draft{path: "/srv", text: "plain", in: helm.Intent{Tool: "move", Session: "open", Driver: w,
 		Caller: helm.Caller{ID: "agent", Tenant: "acme"}}}
 }
 
 // boundary makes a world in which a session is closed, and a key is bound in each.
-func (t *trial) boundary(change ...func(w *world)) *world {
-	trust, err := registry.New(1, registry.Key{Name: "root", Public: publicOf("root"), Role: registry.Root},
-		registry.Key{Name: "ann", Public: publicOf("ann"), Role: registry.Delegator},
-		registry.Key{Name: "olga", Public: publicOf("olga"), Role: registry.Approver, Roles: []string{"owner"}},
-		registry.Key{Name: "on call", Public: publicOf("on call"), Role: registry.Freezer})
-	t.must(err, "a registry")
-	w := t.newWorld(boundaryDocuments(), append([]func(w *world){func(w *world) {
-		w.options.Trust, w.options.Drivers = trust, nil
-	}}, change...)...)
+func boundary(t *trial, change ...func(w *world)) *world {
+	trust := registered(t, 1, keyNamed("root", registry.Root), keyNamed("ann", registry.Delegator),
+		keyNamed("olga", registry.Approver, "owner"), keyNamed("on call", registry.Freezer))
+	unbound := func(w *world) { w.options.Drivers = nil }
+	w := t.newWorld(boundaryDocuments(), append([]func(w *world){trust, unbound}, change...)...)
 	for _, session := range []string{"open", "closed"} {
-		d := w.moving()
+		d := moving(w)
 		in := d.intent()
 		in.Session, in.Idempotency, in.Caller.ID = session, "bound", "somebody else"
 		w.wantRun(in)
@@ -201,29 +197,9 @@ func (t *trial) boundary(change ...func(w *world)) *world {
 }
 
 // frozen freezes the system.
-func (w *world) frozen() *world {
-	w.govern(contracts.TrustEvent{Type: "freeze", Why: "a case"}, "on call")
+func frozen(w *world) *world {
+	govern(w, freezing(w), "on call")
 	return w
-}
-
-// govern enters a trust event that these sign.
-func (w *world) govern(e contracts.TrustEvent, by ...string) {
-	w.must(w.kernel.Govern(w.ctx, w.event(e, by...)), "governing")
-}
-
-// event is a trust event that comes next, signed by these.
-func (w *world) event(e contracts.TrustEvent, by ...string) contracts.Envelope {
-	e.Origin, e.Version = origin, w.state().Version()+1
-	record := &contracts.TrustRecord{Event: e}
-	var envelope contracts.Envelope
-	for _, name := range by {
-		var err error
-		envelope, err = record.Sign(keyOf(name))
-		w.must(err, "signing a trust event")
-		record, err = contracts.ParseTrust(envelope)
-		w.must(err, "reading a trust event")
-	}
-	return envelope
 }
 
 func boundaryCases() (list []gateCase) {
@@ -231,14 +207,14 @@ func boundaryCases() (list []gateCase) {
 	all := faults()
 	for i, f := range all {
 		add(fmt.Sprintf("condition %s: %s", condition(f.reason), f.reason), func(t *trial) {
-			live, frozen := t.boundary(), t.boundary().frozen()
-			try := func(faults ...fault) { live.denies(frozen, f.reason, faults) }
+			live, frozen := boundary(t), frozen(boundary(t))
+			try := func(faults ...fault) { denies(live, frozen, f.reason, faults) }
 			try(f)
 			for j := range all[i+1:] {
 				try(f, all[i+1+j])
 				try(all[i : i+2+j]...)
 			}
-			d := live.moving()
+			d := moving(live)
 			live.wantRun(d.intent())
 			live.verified()
 			frozen.verified()
@@ -246,27 +222,27 @@ func boundaryCases() (list []gateCase) {
 	}
 	add("the driver gets the judged bytes", judgedBytes)
 	add("two drivers", func(t *trial) {
-		w := t.boundary(func(w *world) { w.options.Drivers = nil })
+		w := boundary(t)
 		w.options.Drivers = map[string]helm.Driver{"move": w}
 		w.reopen()
-		d := w.moving()
+		d := moving(w)
 		w.wantDenied(contracts.ReasonDriverNotBound, d.intent())
 	})
 	add("no kernel, and the zero kernel", func(t *trial) {
-		w := t.boundary()
+		w := boundary(t)
 		none := t.closed()
 		t.check(len(none) == 2, "%d kernels that were never opened, want 2", len(none))
 		for _, k := range none {
-			d := w.moving()
+			d := moving(w)
 			a := w.guardBy(t.ctx, k, d.intent())
 			w.notRun(contracts.ReasonKernelSealed, a)
 			w.unrecorded(a)
 		}
 	})
 	add("a closed kernel", func(t *trial) {
-		w := t.boundary()
+		w := boundary(t)
 		t.must(w.kernel.Close(), "closing")
-		w.sealed()
+		sealed(w)
 		w.open()
 		w.verified()
 	})
@@ -281,8 +257,8 @@ func condition(reason contracts.ReasonCode) string {
 }
 
 // denies makes a call with faults, in w or in a world that is frozen.
-func (w *world) denies(frozen *world, reason contracts.ReasonCode, faults []fault) {
-	d := w.moving()
+func denies(w *world, frozen *world, reason contracts.ReasonCode, faults []fault) {
+	d := moving(w)
 	for _, f := range faults {
 		f.make(&d)
 	}
@@ -305,8 +281,8 @@ func (w *world) denies(frozen *world, reason contracts.ReasonCode, faults []faul
 
 // judgedBytes has a caller change the arguments while the call is judged.
 func judgedBytes(t *trial) {
-	w := t.boundary()
-	d := w.moving()
+	w := boundary(t)
+	d := moving(w)
 	in := d.intent()
 	in.Args = raw(` {"text": "pl\u0061in",  "path":"/srv" , "amount":1.0} `)
 	scribble := func() time.Time {
@@ -326,9 +302,9 @@ func judgedBytes(t *trial) {
 }
 
 // sealed holds a kernel to denying everything without a receipt.
-func (w *world) sealed() {
+func sealed(w *world) {
 	before := len(w.entries())
-	d := w.moving()
+	d := moving(w)
 	a := w.guard(d.intent())
 	w.notRun(contracts.ReasonKernelSealed, a)
 	w.unrecorded(a)
@@ -361,9 +337,9 @@ func failingCases() (list []gateCase) {
 		{"is zero", func() time.Time { return time.Time{} }},
 	} {
 		add("a clock that "+x.name, func(t *trial) {
-			w := t.boundary()
+			w := boundary(t)
 			w.clock.does.Store(&x.now)
-			d := w.moving()
+			d := moving(w)
 			w.wantDenied(contracts.ReasonFailClosedError, d.intent())
 			w.clock.does.Store(nil)
 			w.wantRun(d.intent())
@@ -372,10 +348,10 @@ func failingCases() (list []gateCase) {
 	}
 	add("an observer that panics", func(t *trial) {
 		seen := 0
-		w := t.boundary(func(w *world) {
+		w := boundary(t, func(w *world) {
 			w.options.Observe = func(context.Context, helm.Event) { seen++; panic("the observer") }
 		})
-		d := w.moving()
+		d := moving(w)
 		w.wantRun(d.intent())
 		d.text = "barred"
 		w.wantDenied(contracts.ReasonPolicyViolation, d.intent())
@@ -401,13 +377,13 @@ func failingCases() (list []gateCase) {
 		}, contracts.ReasonToolCanceled},
 	} {
 		add("a tool that "+x.name, func(t *trial) {
-			w := t.boundary()
+			w := boundary(t)
 			ctx, cancel := context.WithCancel(t.ctx)
 			defer cancel()
 			w.tool = helm.Func(func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 				return x.tool(ctx, cancel)
 			})
-			d := w.moving()
+			d := moving(w)
 			a := w.guardBy(ctx, w.kernel, d.intent())
 			w.withheld(x.reason, a)
 			outcome, _ := x.reason.Ending()
@@ -423,19 +399,19 @@ func failingCases() (list []gateCase) {
 // storeFails has the first and the second record of a call fail. The first is the permission, so
 // nothing runs; the second is the receipt, so nothing is released.
 func storeFails(t *trial, s storage, fails func(w *world, n int)) {
-	w := t.boundary(s.at)
-	d := w.moving()
+	w := boundary(t, s.at)
+	d := moving(w)
 	fails(w, 1)
 	a := w.guard(d.intent())
 	w.notRun(contracts.ReasonFailClosedError, a)
 	w.unrecorded(a)
-	w.sealed()
+	sealed(w)
 	w.reopen()
 	fails(w, 2)
 	a = w.guard(d.intent())
 	w.withheld(contracts.ReasonReceiptNotStored, a)
 	w.unrecorded(a)
-	w.sealed()
+	sealed(w)
 	w.reopen()
 	last := w.statements()
 	r := last[len(last)-1].Receipt
@@ -446,7 +422,7 @@ func storeFails(t *trial, s storage, fails func(w *world, n int)) {
 	a = w.guard(barred.intent())
 	w.notRun(contracts.ReasonPolicyViolation, a)
 	w.unrecorded(a)
-	w.sealed()
+	sealed(w)
 	w.reopen()
 	w.wantRun(d.intent())
 	w.verified()

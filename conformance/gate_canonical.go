@@ -98,53 +98,53 @@ var refused = []struct{ name, src string }{
 func canonicalCases() (list []gateCase) {
 	add := func(name string, do func(t *trial)) { list = append(list, gateCase{name, do}) }
 	for _, x := range rfc8785 {
-		add("RFC 8785: "+x.name, func(t *trial) { t.becomes(t.canonical, x.src, x.want) })
+		add("RFC 8785: "+x.name, func(t *trial) { becomes(t, t.canonical, x.src, x.want) })
 	}
 	for _, x := range doubles {
 		add(fmt.Sprintf("the double %016x", x.bits), func(t *trial) {
 			got := t.number(math.Float64frombits(x.bits))
 			t.check(got == x.want, "%s, want %s", got, x.want)
-			t.becomes(t.canonical, x.want, x.want)
+			becomes(t, t.canonical, x.want, x.want)
 		})
 	}
 	for _, x := range numbers {
 		add("the number "+x.src, func(t *trial) {
 			if x.want == "" {
-				t.refuses(t.canonical, x.src)
-				t.refuses(t.arguments, `{"n":`+x.src+`}`)
+				refuses(t, t.canonical, x.src)
+				refuses(t, t.arguments, `{"n":`+x.src+`}`)
 				return
 			}
-			t.becomes(t.canonical, x.src, x.want)
-			t.becomes(t.arguments, `{"n":`+x.src+`}`, `{"n":`+x.want+`}`)
+			becomes(t, t.canonical, x.src, x.want)
+			becomes(t, t.arguments, `{"n":`+x.src+`}`, `{"n":`+x.want+`}`)
 		})
 	}
 	for _, x := range refused {
 		add("refused: "+x.name, func(t *trial) {
-			t.refuses(t.canonical, x.src)
-			t.refuses(t.arguments, x.src)
-			t.refuses(t.arguments, `{"a":`+x.src+`}`)
+			refuses(t, t.canonical, x.src)
+			refuses(t, t.arguments, x.src)
+			refuses(t, t.arguments, `{"a":`+x.src+`}`)
 		})
 	}
 	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-	add("depth 128", func(t *trial) { t.becomes(t.canonical, nested(128), nested(128)) })
-	add("refused: depth 129", func(t *trial) { t.refuses(t.canonical, nested(129)) })
+	add("depth 128", func(t *trial) { becomes(t, t.canonical, nested(128), nested(128)) })
+	add("refused: depth 129", func(t *trial) { refuses(t, t.canonical, nested(129)) })
 	add("arguments: depth 64", func(t *trial) {
 		text := `{"a":` + nested(63) + `}`
-		t.becomes(t.arguments, text, text)
+		becomes(t, t.arguments, text, text)
 	})
-	add("refused: arguments of depth 65", func(t *trial) { t.refuses(t.arguments, `{"a":`+nested(64)+`}`) })
+	add("refused: arguments of depth 65", func(t *trial) { refuses(t, t.arguments, `{"a":`+nested(64)+`}`) })
 	sized := func(n int) string { return `{"a":"` + strings.Repeat("x", n-len(`{"a":""}`)) + `"}` }
-	add("arguments: 1 MiB", func(t *trial) { t.becomes(t.arguments, sized(1<<20), sized(1<<20)) })
-	add("refused: arguments over 1 MiB", func(t *trial) { t.refuses(t.arguments, sized(1<<20+1)) })
+	add("arguments: 1 MiB", func(t *trial) { becomes(t, t.arguments, sized(1<<20), sized(1<<20)) })
+	add("refused: arguments over 1 MiB", func(t *trial) { refuses(t, t.arguments, sized(1<<20+1)) })
 	add("refused: arguments that come to over 1 MiB", func(t *trial) {
-		t.refuses(t.arguments, `{"a":[`+strings.Repeat("1e20,", 100_000)+`1]}`)
+		refuses(t, t.arguments, `{"a":[`+strings.Repeat("1e20,", 100_000)+`1]}`)
 	})
 	for _, text := range []string{"[]", "null", `"{}"`, "1"} {
-		add("refused: arguments that are "+text, func(t *trial) { t.refuses(t.arguments, text) })
+		add("refused: arguments that are "+text, func(t *trial) { refuses(t, t.arguments, text) })
 	}
 	for _, text := range []string{`{"a":1,"A":2}`, "{\"\u017f\":1,\"s\":2}", "{\"\u212a\":1,\"k\":2}"} {
 		add("refused: arguments with keys that differ in case: "+text, func(t *trial) {
-			t.refuses(t.arguments, text)
+			refuses(t, t.arguments, text)
 			_, err := t.canonical([]byte(text))
 			t.must(err, "as JSON that is no arguments")
 		})
@@ -153,7 +153,7 @@ func canonicalCases() (list []gateCase) {
 }
 
 // becomes holds a text to its canonical form, which must be its own.
-func (t *trial) becomes(canonical func([]byte) ([]byte, error), src, want string) {
+func becomes(t *trial, canonical func([]byte) ([]byte, error), src, want string) {
 	for _, text := range []string{src, want} {
 		got, err := canonical([]byte(text))
 		t.must(err, "refused")
@@ -162,7 +162,7 @@ func (t *trial) becomes(canonical func([]byte) ([]byte, error), src, want string
 }
 
 // refuses holds a text to being refused.
-func (t *trial) refuses(canonical func([]byte) ([]byte, error), src string) {
+func refuses(t *trial, canonical func([]byte) ([]byte, error), src string) {
 	_, err := canonical([]byte(src))
 	t.check(err != nil, "accepted")
 }

@@ -39,32 +39,32 @@ type storage struct {
 var storages = []storage{{"in memory", inMemory}, {"on files", onFiles}}
 
 // shop makes a world that keeps outputs for those who ask again.
-func (t *trial) shop(change ...func(w *world)) *world {
+func shop(t *trial, change ...func(w *world)) *world {
 	return t.newWorld([]string{idempotencyPolicy}, append(change, func(w *world) { w.options.Keep.Outputs = true })...)
 }
 
 func idempotencyCases() (list []gateCase) {
 	add := func(name string, do func(t *trial)) { list = append(list, gateCase{name, do}) }
 	add("a repeat at once", func(t *trial) {
-		w := t.shop()
-		w.repeated(w.wantRun(paying()), paying())
+		w := shop(t)
+		repeated(w, w.wantRun(paying()), paying())
 		w.verified()
 	})
 	add("the same arguments in other bytes", func(t *trial) {
-		w := t.shop()
+		w := shop(t)
 		in := paying()
 		in.Args = raw(`{}`)
 		first := w.wantRun(in)
 		in.Args = raw(` { "n" : 1.0 } `)
-		w.repeated(first, in)
+		repeated(w, first, in)
 	})
 	add("sixteen at once", idempotentAtOnce)
 	for _, s := range storages {
 		add("a repeat after a restart, "+s.name, func(t *trial) {
-			w := t.shop(s.at)
+			w := shop(t, s.at)
 			first := w.wantRun(paying())
 			w.reopen()
-			w.repeated(first, paying())
+			repeated(w, first, paying())
 			w.verified()
 		})
 		add("a repeat after a restart, of an output that was not kept, "+s.name, func(t *trial) {
@@ -91,30 +91,30 @@ func idempotencyCases() (list []gateCase) {
 		{"other roles", func(in *helm.Intent) { in.Caller.Roles = []string{"clerk", "root"} }},
 	} {
 		add("a key with "+x.name, func(t *trial) {
-			w := t.shop()
+			w := shop(t)
 			first := w.wantRun(paying())
 			in := paying()
 			x.change(&in)
 			w.wantDenied(contracts.ReasonIdempotencyConflict, in)
 			w.reopen()
 			w.wantDenied(contracts.ReasonIdempotencyConflict, in)
-			w.repeated(first, paying())
+			repeated(w, first, paying())
 			w.verified()
 		})
 	}
 	add("a denial binds no key", func(t *trial) {
-		w := t.shop()
+		w := shop(t)
 		in := paying()
 		in.Args = raw(`{"n":101}`)
 		w.wantDenied(contracts.ReasonPolicyViolation, in)
 		in = paying()
 		in.Caller.Roles = nil
 		w.wantDenied(contracts.ReasonNoPolicyDefined, in)
-		w.repeated(w.wantRun(paying()), paying())
+		repeated(w, w.wantRun(paying()), paying())
 		w.verified()
 	})
 	add("the key of another session", func(t *trial) {
-		w := t.shop()
+		w := shop(t)
 		w.wantRun(paying())
 		in := paying()
 		in.Session = "another"
@@ -122,7 +122,7 @@ func idempotencyCases() (list []gateCase) {
 		w.verified()
 	})
 	add("a key without a session", func(t *trial) {
-		w := t.shop()
+		w := shop(t)
 		for _, session := range []string{"", contracts.DefaultSession} {
 			in := paying()
 			in.Session = session
@@ -131,7 +131,7 @@ func idempotencyCases() (list []gateCase) {
 		w.verified()
 	})
 	add("a repeat of a call that failed", func(t *trial) {
-		w := t.shop()
+		w := shop(t)
 		w.tool = helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errTool })
 		for runs := 1; runs >= 0; runs-- {
 			a := w.guard(paying())
@@ -147,7 +147,7 @@ func idempotencyCases() (list []gateCase) {
 var errTool = errors.New("the tool's own error")
 
 // repeated makes a call again that was allowed, and must return the first answer without a run.
-func (w *world) repeated(first answer, in helm.Intent) {
+func repeated(w *world, first answer, in helm.Intent) {
 	a := w.guard(in)
 	w.check(
 		a.Err() == nil && a.Verdict == contracts.Allow,
@@ -162,7 +162,7 @@ func (w *world) repeated(first answer, in helm.Intent) {
 }
 
 func idempotentAtOnce(t *trial) {
-	w := t.shop()
+	w := shop(t)
 	var wg sync.WaitGroup
 	answers := make([]answer, 16)
 	for i := range answers {
@@ -181,14 +181,14 @@ func idempotentAtOnce(t *trial) {
 // crashed has the nth append of a call fail, which ends the process as far as the log can tell. The
 // first is that of the permission, the second that of the receipt.
 func crashed(t *trial, s storage, n int) {
-	w := t.shop(s.at)
+	w := shop(t, s.at)
 	w.store.failIn(n, false)
 	a := w.guard(paying())
 	w.unrecorded(a)
 	if n == 1 { // nothing was permitted, so the call may be made again
 		w.notRun(contracts.ReasonFailClosedError, a)
 		w.reopen()
-		w.repeated(w.wantRun(paying()), paying())
+		repeated(w, w.wantRun(paying()), paying())
 		w.verified()
 		return
 	}

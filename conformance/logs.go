@@ -9,6 +9,10 @@ func (w *world) pack() []byte {
 	_, err := w.kernel.Checkpoint(w.ctx)
 	w.must(err, "a checkpoint")
 	var b bytes.Buffer
-	w.must(w.write(&b, w.store.Store, keyOf("kernel")), "writing a pack")
+	signer := w.packKey
+	if signer == "" {
+		signer = "kernel"
+	}
+	w.must(w.write(&b, w.store.Store, keyOf(signer)), "writing a pack")
 	return b.Bytes()
 }

@@ -41,6 +41,9 @@ func gates() [len(gateNames)]gate {
 	return [len(gateNames)]gate{
 		0: always(canonicalCases),
 		1: always(boundaryCases),
+		3: always(approvalCases),
+		5: always(trustCases),
+		8: always(driftCases),
 		9: always(idempotencyCases),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -19,6 +20,7 @@ type kernel interface {
 	Guard(ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt)
 	UserMessage(ctx context.Context, session, text string) error
 	Govern(ctx context.Context, event contracts.Envelope) error
+	Swap(ctx context.Context, p *guardian.Policy) error
 	CloseSession(ctx context.Context, name string) error
 	Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error)
 	Close() error

@@ -57,6 +57,7 @@ type world struct {
 	key     *faultyKey
 	clock   faultyClock
 	tool    executor.Driver // what the tools do; nil: they return their arguments
+	packKey string          // who signs packs; "": kernel
 
 	read   []*contracts.Statement // of the log, so far
 	folded int                    // of them, whose trust events are in last
