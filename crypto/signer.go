@@ -21,6 +21,9 @@ func PublicOf(s Signer) (PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, made := s.(PrivateKey); made { // of a seed, so its public key is a multiple of the base point
+		return pub, nil
+	}
 	if err := CheckPublicKey(pub); err != nil {
 		return nil, err
 	}

@@ -252,3 +252,20 @@ func TestAppendSignature(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestPublicOfOwnKeys: the public key of a PrivateKey is not checked, since it passes the check
+// whatever the seed is.
+func TestPublicOfOwnKeys(t *testing.T) {
+	t.Parallel()
+	seed := make([]byte, ed25519.SeedSize)
+	for i := range 200 {
+		sum := Sum(seed)
+		copy(seed, sum[:])
+		k, err := NewKeyFromSeed(seed)
+		require.NoError(t, err)
+		pub, err := PublicOf(k)
+		require.NoError(t, err)
+		require.NoError(t, CheckPublicKey(pub), "seed %d", i)
+		require.Equal(t, ed25519.NewKeyFromSeed(seed).Public(), pub)
+	}
+}

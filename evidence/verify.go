@@ -117,6 +117,9 @@ func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 func (v *verifier) given() (f *Error) {
 	v.fold.last, f = v.o.check()
 	v.fold.state = v.o.Trust
+	if v.o.Trust != nil {
+		v.blobs.trust = v.o.Trust.Canonical()
+	}
 	if v.o.Trust != nil || v.o.Kernel != nil {
 		v.report.Signer = Trusted
 	}
