@@ -419,6 +419,9 @@ func (l *loader) grants(p node) (list []grant) {
 // want reads how a step must come out. A step before the call is allowed if it does not say.
 func (l *loader) want(m merged) (w want) {
 	w.verdict = contracts.Allow
+	if m.get("overlay").exists() {
+		l.overlays(m.get("overlay")) // rules and budgets may be of it
+	}
 	if p := m.get("want"); p.exists() {
 		switch l.text(p) {
 		case "ALLOW":
@@ -465,9 +468,6 @@ func (l *loader) want(m merged) (w want) {
 	}
 	if p := m.get("rule"); p.exists() {
 		w.rule, w.stated = l.text(p), true
-		if m.get("overlay").exists() {
-			l.overlays(m.get("overlay")) // the rule may be one of it
-		}
 		l.rule(p.at, w.rule)
 	}
 	return w

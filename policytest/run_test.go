@@ -308,3 +308,13 @@ func BenchmarkCases(b *testing.B) {
 		}
 	}
 }
+
+// The cases of POLICY.md's floor, bundle and overlay cover all of them, and notice each change.
+func TestStack(t *testing.T) {
+	t.Parallel()
+	s, err := Load(os.DirFS("testdata"), "stack_cases.yaml")
+	require.NoError(t, err)
+	r := mustRun(t, s, Options{Mutate: true, Min: 100})
+	assert.True(t, r.OK(), "%s", r)
+	assert.GreaterOrEqual(t, len(r.Mutants), 40)
+}

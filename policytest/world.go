@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/helmkernel/helm"
@@ -62,16 +63,20 @@ func (d *dice) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// kernelKeys are the keys of every kernel: the one that signs entries, and that of checkpoints.
+var kernelKeys = sync.OnceValues(func() (keys [2]crypto.PrivateKey, err error) {
+	if keys[0], err = keyOf(kernelKey); err == nil {
+		keys[1], err = keyOf(logKey)
+	}
+	return keys, err
+})
+
 func (s *Suite) newWorld(pol *guardian.Policy, c *scenario) (*world, error) {
 	w := &world{
 		s: s, c: c, store: proofgraph.NewMemory(), named: map[string]contracts.Ref{}, over: map[string]*helm.Kernel{},
 	}
 	w.now.Store(int64(s.start))
-	key, err := keyOf(kernelKey)
-	if err != nil {
-		return nil, err
-	}
-	log, err := keyOf(logKey)
+	keys, err := kernelKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,7 @@ func (s *Suite) newWorld(pol *guardian.Policy, c *scenario) (*world, error) {
 		}
 	}
 	w.kernel, err = helm.New(helm.Options{
-		Policy: pol, Key: key, LogKey: log, Origin: origin, Store: w.store, Trust: s.trust, Drivers: bound,
+		Policy: pol, Key: keys[0], LogKey: keys[1], Origin: origin, Store: w.store, Trust: s.trust, Drivers: bound,
 		Keep: helm.Keep{Outputs: true}, // a repeat of an idempotency key returns the first output
 		Now:  func() time.Time { return contracts.Time(w.now.Load()).Time() },
 		Rand: &dice{seed: crypto.Sum([]byte(c.name))},
