@@ -24,7 +24,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/report")
+var update = flag.Bool("update", false, "rewrite testdata/report, and the vectors of package conformance")
 
 // reports are what Verify returns for the base log in several states.
 func reports(t *testing.T) map[string]evidence.Report {
