@@ -244,8 +244,8 @@ type trustAnswer struct {
 	State string `json:"state,omitempty"`
 }
 
-// A governed is a line of events.jsonl.
-type governed struct {
+// A trustLine is a line of events.jsonl.
+type trustLine struct {
 	Envelope json.RawMessage `json:"envelope"`
 	Index    uint64          `json:"index"`
 }
@@ -268,7 +268,7 @@ func answerTrust(v fs.FS) (any, error) {
 		return nil, err
 	}
 	for i, line := range lines {
-		var g governed
+		var g trustLine
 		if err := decodeStrict(line, &g); err != nil {
 			return nil, err
 		}
