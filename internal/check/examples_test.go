@@ -22,7 +22,9 @@ import (
 func TestDocumentExamples(t *testing.T) {
 	t.Parallel()
 	var examples []byte
-	for _, name := range []string{"example_test.go", "sandbox/example_test.go", "sandbox/testdata/sum/main.go"} {
+	for _, name := range []string{
+		"example_test.go", "helmtest/example_test.go", "sandbox/example_test.go", "sandbox/testdata/sum/main.go",
+	} {
 		source, err := os.ReadFile(root + "/" + name)
 		require.NoError(t, err)
 		examples = append(examples, source...)
