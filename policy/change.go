@@ -14,13 +14,13 @@ import (
 
 // A Change is one difference between two policies.
 type Change struct {
-	Kind     string // tool, rule, requirement, budget, or a key of documents: ceilings, profile, …
-	What     string // added, removed, changed or moved
-	Name     string // of a tool, layer:document:id, or layer:document
-	Document string // Name of the document; of what was removed, the old one
-	Pointer  string // JSON Pointer into it
-	Line     int    // 0 if the document has no lines
-	Widens   string // may a call be allowed that was not? yes, no or unknown
+	Kind     string `json:"kind"`           // tool, rule, requirement, budget, or a key of documents
+	What     string `json:"what"`           // added, removed, changed or moved
+	Name     string `json:"name"`           // of a tool, layer:document:id, or layer:document
+	Document string `json:"document"`       // Name of the document; of what was removed, the old one
+	Pointer  string `json:"pointer"`        // JSON Pointer into it
+	Line     int    `json:"line,omitempty"` // 0 if the document has no lines
+	Widens   string `json:"widens"`         // may a call be allowed that was not? yes, no or unknown
 }
 
 // String returns document, line, what was changed, and whether it widens.

@@ -15,13 +15,13 @@ import (
 
 // A Finding is something in a policy that loads, and that its author may not have meant.
 type Finding struct {
-	ID       string // one of the list in docs/TESTING.md
-	Severity string // warning or note
-	Document string // its Name
-	Pointer  string // JSON Pointer into the document
-	Line     int    // 0 if the document has no lines
-	What     string // is the case
-	Remedy   string // what to write instead, if it is not meant
+	ID       string `json:"id"`             // one of the list in docs/TESTING.md
+	Severity string `json:"severity"`       // warning or note
+	Document string `json:"document"`       // its Name
+	Pointer  string `json:"pointer"`        // JSON Pointer into the document
+	Line     int    `json:"line,omitempty"` // 0 if the document has no lines
+	What     string `json:"what"`           // is the case
+	Remedy   string `json:"remedy"`         // what to write instead, if it is not meant
 }
 
 // String returns document, line, id, what is the case, and the remedy.

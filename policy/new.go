@@ -11,9 +11,9 @@ import (
 
 // A Note is a place in a list of tools that [New] did not take over as it is.
 type Note struct {
-	Tool    string // its name
-	Pointer string // JSON Pointer into the list
-	What    string // begins with "closed: " or "left out: "
+	Tool    string `json:"tool"`    // its name
+	Pointer string `json:"pointer"` // JSON Pointer into the list
+	What    string `json:"what"`    // begins with "closed: " or "left out: "
 }
 
 // String returns tool, pointer and what was done.

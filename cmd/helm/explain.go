@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
+	"github.com/helmkernel/helm/policytest"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
+)
+
+// A question is a call to be explained.
+type question struct {
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args"`
+	Session string          `json:"session"`
+	Time    *contracts.Time `json:"time"`
+	Caller  struct {
+		ID     string   `json:"id"`
+		Tenant string   `json:"tenant"`
+		Roles  []string `json:"roles"`
+	} `json:"caller"`
+}
+
+func explain(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "explain FILE... --call JSON", Short: "judge one call, and print each step",
+		Args: arguments(cobra.MinimumNArgs(1)),
+		Long: "Judge one call by a stack, in a new log in which nothing was before, and print each step: condition,\n" +
+			"place, rule, and what it came to. No tool runs. The answer is no if the call is denied.",
+		Example: `helm policy explain bank.yaml --call '{"tool":"pay","args":{"sum":5},"caller":{"id":"ann"}}'`,
+	}
+	call := c.Flags().String("call", "", "`JSON` {tool, args, caller {id, tenant, roles}, session, time}; - is stdin")
+	values := c.Flags().Bool("values", false, "print values of the call")
+	c.RunE = func(c *cobra.Command, files []string) error {
+		q, err := readCall(a, c, *call)
+		if err != nil {
+			return err
+		}
+		p, err := a.load(files)
+		if err != nil {
+			return err
+		}
+		verdict, trace, err := judge(c.Context(), p, q, *values)
+		if err != nil {
+			return err
+		}
+		return printSteps(a, p, verdict, trace)
+	}
+	return c
+}
+
+// readCall reads the call strictly: a member that is misspelt would be one that is left out.
+func readCall(a *app, c *cobra.Command, text string) (q question, err error) {
+	b := []byte(text)
+	if text == "-" {
+		if b, err = a.read(text); err != nil {
+			return q, err
+		}
+	}
+	if len(b) == 0 {
+		return q, usageError{fmt.Errorf("%s needs --call", c.CommandPath())}
+	}
+	var tree crypto.Tree
+	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: crypto.MaxDepth}); err != nil {
+		return q, usageError{fmt.Errorf("--call: %w", err)}
+	}
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return q, usageError{fmt.Errorf("--call: %w", err)}
+	}
+	if q.Tool == "" {
+		return q, usageError{errors.New("--call: no tool")}
+	}
+	if q.Session == "" {
+		q.Session = "explain" // main, which all calls share, has no past
+	}
+	if len(q.Args) == 0 {
+		q.Args = json.RawMessage("{}")
+	}
+	return q, nil
+}
+
+// judge has a kernel over a log in memory judge the call.
+func judge(
+	ctx context.Context, p *guardian.Policy, q question, values bool,
+) (*policytest.CallVerdict, guardian.Trace, error) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	store := proofgraph.NewMemory()
+	now := time.Now
+	if q.Time != nil {
+		now = func() time.Time { return q.Time.Time() }
+	}
+	roots, err := anyRoot()
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := helm.New(helm.Options{Policy: p, Key: key, Trust: roots, Origin: "explain", Store: store, Now: now})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer k.Close()
+	trust := k.Trust()
+	turn := policytest.Turn{Call: &policytest.Call{Tool: q.Tool, Args: string(q.Args), Recorded: true, Result: "null"}}
+	verdicts, err := policytest.Replay{
+		Guard: k.Guard, Policy: p, Session: q.Session, Sandbox: sandboxOf(p, q.Tool), Values: values,
+		Caller: helm.Caller{ID: q.Caller.ID, Tenant: q.Caller.Tenant, Roles: q.Caller.Roles},
+	}.Run(ctx, []policytest.Turn{turn})
+	if err != nil {
+		return nil, nil, err
+	}
+	var trace guardian.Trace
+	v := &verdicts.Calls[0]
+	err = explained.Calls(ctx, store, trust, []*guardian.Policy{p}, values,
+		func(d *contracts.DecisionRecord, t guardian.Trace) {
+			trace = t
+			if d.Verdict == contracts.Allow { // what came of the run is no matter: it was none
+				v.Verdict, v.Reason, v.Rule, v.Condition, v.Why = d.Verdict, d.Reason, d.Rule, d.Condition, ""
+			}
+		})
+	return v, trace, err
+}
+
+// anyRoot returns a trust state whose root could add the keys that a policy asks for.
+func anyRoot() (*registry.Registry, error) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	public, err := crypto.PublicOf(key)
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(1, registry.Key{Name: "root", Public: public, Role: registry.Root})
+}
+
+// sandboxOf returns the least sandbox that a tool demands: the question is not what its driver
+// would declare.
+func sandboxOf(p *guardian.Policy, tool string) *contracts.SandboxInfo {
+	info := &contracts.SandboxInfo{Profile: contracts.ProfilePure, Meter: 1, Grants: &contracts.Sandbox{}}
+	for _, d := range p.Sandboxes(tool) {
+		if d.Name == contracts.ProfileReported {
+			return &contracts.SandboxInfo{Profile: contracts.ProfileReported}
+		}
+		if d.Args {
+			info.Grants.Args = d.Grants.Args
+		}
+		if len(d.Modules) > 0 {
+			info.Module = d.Modules[0]
+		}
+	}
+	return info
+}
+
+func printSteps(a *app, p *guardian.Policy, v *policytest.CallVerdict, trace guardian.Trace) error {
+	lines := map[string]map[string]contracts.Pos{}
+	for _, d := range p.Documents() {
+		lines[d.Name] = d.Lines
+	}
+	var text strings.Builder
+	for i := range trace {
+		x := &trace[i]
+		place := x.Document
+		if pos := explained.Position(lines[x.Document], x.Pointer); pos.Line > 0 {
+			place = fmt.Sprintf("%s:%d", place, pos.Line)
+		}
+		fmt.Fprintf(&text, "%d  %s  %s  %s: %v", x.Condition, place, x.Pointer, x.Rule, x.Result)
+		for _, r := range x.Reads {
+			fmt.Fprintf(&text, "; %s %s", r.Pointer, r.Type)
+			if r.Value != nil {
+				fmt.Fprintf(&text, " %s", r.Value)
+			}
+		}
+		text.WriteByte('\n')
+	}
+	text.WriteString(v.Verdict.String())
+	if v.Verdict != contracts.Allow {
+		text.WriteString(" " + string(v.Reason))
+	}
+	if v.Rule != "" {
+		fmt.Fprintf(&text, " by %s", v.Rule)
+	}
+	if v.Verdict != contracts.Allow {
+		fmt.Fprintf(&text, " at condition %d: %s", v.Condition, v.Why)
+		if near, ok := trace.Nearest(); ok {
+			fmt.Fprintf(&text, "; the nearest rule is %s", near)
+		}
+	}
+	text.WriteByte('\n')
+	value := map[string]any{"verdict": v.Verdict.String(), "reason": v.Reason, "rule": v.Rule, "condition": v.Condition,
+		"why": v.Why, "steps": append(guardian.Trace{}, trace...)}
+	if err := a.print(text.String(), value); err != nil {
+		return err
+	}
+	if v.Verdict != contracts.Allow {
+		return errNo
+	}
+	return nil
+}

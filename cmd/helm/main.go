@@ -1,0 +1,26 @@
+// Command helm works on the policies, logs and packs of HELM, from a shell.
+//
+// Results are on stdout, all else is on stderr. It exits with
+//
+//	0  if the answer is yes
+//	1  if the answer is no: a policy that does not load, a case that fails, a pack that is INVALID
+//	2  if it was called wrongly
+//	3  if there is no answer: a file that cannot be read, an interrupt
+//
+// With --json results are JSON, one document, and errors are {"error": …} on stderr. Every command
+// works without a network.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/cli.md")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog})
+}
+
+// TestScripts runs each script of testdata in a directory of its own: what each command answers to
+// what is right, refused and wrong.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ascii": isASCII},
+	})
+}
+
+// exits CODE ARGS... runs helm, which must exit with that code. stdout and stderr are those of the
+// command then.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE ARGS...")
+	}
+	err := ts.Exec("helm", args[1:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit %s, want %s", code, args[0])
+	}
+}
+
+// isASCII fails if a file has a byte that no terminal should be told.
+func isASCII(ts *testscript.TestScript, neg bool, args []string) {
+	for _, c := range []byte(ts.ReadFile(args[0])) {
+		if c >= 0x7f || c < ' ' && c != '\n' {
+			ts.Fatalf("byte %#x", c)
+		}
+	}
+}
+
+// TestEveryCommandHasAScript: no command is forgotten.
+func TestEveryCommandHasAScript(t *testing.T) {
+	t.Parallel()
+	var scripts strings.Builder
+	files, err := os.ReadDir("testdata/script")
+	require.NoError(t, err)
+	for _, f := range files {
+		b, err := os.ReadFile("testdata/script/" + f.Name())
+		require.NoError(t, err)
+		scripts.Write(b)
+	}
+	n := 0
+	for _, c := range leaves((&app{}).root()) {
+		n++
+		for _, code := range []string{"0", "2"} {
+			assert.Contains(t, scripts.String(), "exits "+code+" "+c, "no script in which it answers so")
+		}
+		assert.Regexp(t, `exits \d `+c+` .*--json`, scripts.String())
+	}
+	assert.GreaterOrEqual(t, n, 14)
+}
+
+// leaves returns the paths of the commands that do something, without the first word.
+func leaves(c *cobra.Command) (list []string) {
+	for _, sub := range c.Commands() {
+		if len(sub.Commands()) > 0 {
+			list = append(list, leaves(sub)...)
+		} else if sub.Name() != "help" && sub.Name() != "completion" {
+			_, path, _ := strings.Cut(sub.CommandPath(), " ")
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// A closed pipe is no answer, and not half of one that looks whole.
+func TestClosedOutput(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"policy", "schema"}} {
+		var errs strings.Builder
+		assert.Equal(t, noAnswer, run(context.Background(), args, strings.NewReader(""), closed{}, &errs))
+		assert.Contains(t, errs.String(), "closed pipe")
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// An interrupt is no answer either.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, stop := signal.NotifyContext(context.Background())
+	stop()
+	var out, errs strings.Builder
+	code := run(ctx, []string{"policy", "test", "../../policytest/testdata/bank_cases.yaml"}, strings.NewReader(""), &out, &errs)
+	assert.Equal(t, noAnswer, code)
+	assert.Empty(t, out.String())
+	assert.Contains(t, errs.String(), "canceled")
+	assert.False(t, errors.Is(ctx.Err(), nil))
+}
+
+// TestPage: docs/cli.md is what the commands say of themselves.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	const name = "../../docs/cli.md"
+	got := page((&app{}).root())
+	if *update {
+		require.NoError(t, os.WriteFile(name, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, "go test . -run TestPage -update, in cmd/helm")
+}
+
+func page(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("# The command\n\nBuild it in a clone, by `go build -o helm ./cmd/helm`. It works on policies, logs and packs, and " +
+		"uses no network.\n\n" +
+		"It exits with 0 if the answer is yes; 1 if it is no; 2 if it was called wrongly; 3 if there is no answer: a file " +
+		"that cannot be read,\nan interrupt. Results are on stdout, all else is on stderr. With `--json` a result is one JSON " +
+		"document, or a line for each of a list\nof entries, and an error is `{\"error\": {\"message\": …}}`. A result is " +
+		"written whole or not at all, but for lists of entries.\n")
+	var add func(c *cobra.Command)
+	add = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			switch {
+			case sub.Name() == "help" || sub.Name() == "completion":
+			case len(sub.Commands()) > 0:
+				add(sub)
+			default:
+				b.WriteString("\n## " + sub.CommandPath() + "\n\n")
+				text := sub.Long
+				if text == "" {
+					text = strings.ToUpper(sub.Short[:1]) + sub.Short[1:] + "."
+				}
+				b.WriteString(text + "\n\n```\n" + sub.UseLine() + "\n")
+				if flags := sub.LocalFlags().FlagUsages(); flags != "" {
+					b.WriteString("\n" + flags)
+				}
+				if sub.Example != "" {
+					b.WriteString("\n" + sub.Example + "\n")
+				}
+				b.WriteString("```\n")
+			}
+		}
+	}
+	add(root)
+	return b.String()
+}

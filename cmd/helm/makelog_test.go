@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph/filestore"
+)
+
+// makeLog makes a log in the directory log, by the key in key.pem and the policy in pay.yaml: one
+// call that is allowed and one that is denied. It writes the trust state to trust.json and the
+// public key to public.hex.
+func makeLog() {
+	if err := writeLog(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func writeLog() error {
+	f, err := os.Open("key.pem")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	key, err := crypto.LoadKey(f)
+	if err != nil {
+		return err
+	}
+	p, err := policy.Load("pay.yaml")
+	if err != nil {
+		return err
+	}
+	store, err := filestore.Open("log", filestore.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	day := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	pay := func(context.Context, json.RawMessage) (json.RawMessage, error) { return json.RawMessage(`"paid"`), nil }
+	k, err := helm.New(helm.Options{Policy: p, Key: key, Origin: "example.org/pay", Store: store,
+		Keep: helm.Keep{Outputs: true}, Now: func() time.Time { return day },
+		Drivers: map[string]helm.Driver{"pay": helm.Func(pay)}})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	for _, sum := range []string{"5", "5000"} {
+		k.Guard(context.Background(), helm.Intent{Tool: "pay", Args: []byte(`{"sum":` + sum + `}`), Session: "s",
+			Caller: helm.Caller{ID: "ann"}})
+	}
+	note, err := k.Checkpoint(context.Background())
+	if err != nil {
+		return err
+	}
+	public, err := crypto.PublicOf(key)
+	if err != nil {
+		return err
+	}
+	for name, b := range map[string][]byte{"trust.json": k.Trust().Canonical(), "checkpoint": note.Note,
+		"public.hex": fmt.Appendf(nil, "%x", public)} {
+		if err := os.WriteFile(name, b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/evidence/kept"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/sandbox"
+)
+
+func (a *app) pack() *cobra.Command {
+	c := group("pack", "verify packs, and read them")
+	c.AddCommand(a.verifyPack(), a.audit(), a.showPack(), a.backtest())
+	return c
+}
+
+// A root is what an auditor knows of a log from other sources than the pack.
+type root struct {
+	trust, kernel, origin, last string
+}
+
+func (r *root) flags(c *cobra.Command) {
+	c.Flags().StringVar(&r.trust, "trust", "", "`FILE` with the initial trust state of the log")
+	c.Flags().StringVar(&r.kernel, "kernel", "", "instead: the public key, in `HEX`, of the kernel that began the log")
+	c.Flags().StringVar(&r.origin, "origin", "", "the `NAME` of the log; any without it")
+}
+
+func (a *app) options(r *root) (o evidence.Options, err error) {
+	if r.trust != "" && r.kernel != "" {
+		return o, usageError{errors.New("--trust or --kernel, not both")}
+	}
+	o.Origin = r.origin
+	if r.trust != "" {
+		if o.Trust, err = a.trustState(r.trust); err != nil {
+			return o, err
+		}
+	}
+	if r.kernel != "" {
+		key, err := hex.DecodeString(r.kernel)
+		if err != nil || crypto.CheckPublicKey(key) != nil {
+			return o, usageError{errors.New("--kernel: no public key of 64 characters in hex")}
+		}
+		o.Kernel = key
+	}
+	if r.last != "" {
+		o.Last, err = a.read(r.last)
+	}
+	return o, err
+}
+
+// report prints a report, which is no unless it is a success.
+func (a *app) report(r evidence.Report, err error) error {
+	if r.Fault == nil && err != nil || errors.Is(err, evidence.ErrInput) {
+		return err // not of what was verified
+	}
+	if err := a.print(r.String(), r); err != nil {
+		return err
+	}
+	if !r.Success(evidence.Invalid) {
+		return errNo
+	}
+	return nil
+}
+
+func (a *app) verifyPack() *cobra.Command {
+	c := &cobra.Command{
+		Use: "verify PACK", Short: "verify a pack", Args: arguments(cobra.ExactArgs(1)),
+		Long: "Verify a pack: that nothing in it was removed, reordered, changed or inserted, and that each verdict\n" +
+			"that can be replayed has the same result. The answer is yes only if --trust or --kernel says who\n" +
+			"may have made it. An old pack passes too, unless --last has the last checkpoint: see pack audit.",
+	}
+	var from root
+	from.flags(c)
+	c.Flags().StringVar(&from.last, "last", "", "`FILE` with the last checkpoint")
+	rerun := c.Flags().Bool("rerun", false, "run calls of closed sandboxes again: code of the pack, in the sandbox")
+	modules := c.Flags().StringArray("module", nil, "`FILE` of a module that the pack lacks, for --rerun")
+	gas := c.Flags().Uint64("rerun-gas", 0, "the most `GAS` for all runs; 1e12 without it")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o, err := a.options(&from)
+		if err != nil {
+			return err
+		}
+		if *rerun {
+			runtime, err := sandbox.New(sandbox.Options{})
+			if err != nil {
+				return err
+			}
+			defer runtime.Close(context.WithoutCancel(c.Context()))
+			var all [][]byte
+			for _, name := range *modules {
+				b, err := a.read(name)
+				if err != nil {
+					return err
+				}
+				all = append(all, b)
+			}
+			o.Rerun, o.RerunGas = runtime.Rerun(all), *gas
+		} else if len(*modules) > 0 || *gas > 0 {
+			return usageError{errors.New("--module and --rerun-gas are of --rerun")}
+		}
+		f, size, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return a.report(evidence.Verify(c.Context(), f, size, o))
+	}
+	return c
+}
+
+func (a *app) audit() *cobra.Command {
+	c := &cobra.Command{
+		Use: "audit PACK --trust FILE --kept FILE", Short: "verify a pack, and that it goes on from the last one",
+		Args: arguments(cobra.ExactArgs(1)),
+		Long: "Verify a pack against the checkpoint that was kept of the one before, and keep its own if it is a\n" +
+			"success. --begin begins the file with the first pack of a log.",
+	}
+	var from root
+	from.flags(c)
+	file := c.Flags().String("kept", "", "`FILE` that keeps the last checkpoint")
+	begin := c.Flags().Bool("begin", false, "this is the first pack: there is no such file yet")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *file == "" {
+			return usageError{fmt.Errorf("%s needs --kept", c.CommandPath())}
+		}
+		o, err := a.options(&from)
+		if err != nil {
+			return err
+		}
+		f, size, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if !*begin {
+			return a.report(kept.Verify(c.Context(), *file, f, size, o))
+		}
+		r, err := evidence.Verify(c.Context(), f, size, o)
+		if err = a.report(r, err); err == nil {
+			err = kept.Begin(*file, r)
+		}
+		return err
+	}
+	return c
+}
+
+func (a *app) showPack() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show PACK", Short: "list the entries of a pack that verifies", Args: arguments(cobra.ExactArgs(1)),
+	}
+	var from root
+	from.flags(c)
+	var which filter
+	which.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o, err := a.options(&from)
+		if err != nil {
+			return err
+		}
+		f, size, err := open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		p, r, err := evidence.OpenPack(c.Context(), f, size, o)
+		if err != nil {
+			return a.report(r, err)
+		}
+		if !r.Success(evidence.Invalid) {
+			first, _, _ := strings.Cut(r.String(), "\n")
+			fmt.Fprintln(c.ErrOrStderr(), first)
+		}
+		return a.show(c.Context(), p, &which)
+	}
+	return c
+}
+
+func (a *app) backtest() *cobra.Command {
+	c := &cobra.Command{
+		Use: "backtest PACK FILE...", Short: "judge the calls of a pack by other documents",
+		Args: arguments(cobra.MinimumNArgs(2)),
+		Long: "Verify a pack, and print what would have become of its calls under the stack in the files. The\n" +
+			"answer is no if a call that was denied would be allowed.",
+	}
+	var from root
+	from.flags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		candidate, err := a.load(args[1:])
+		if err != nil {
+			return err
+		}
+		return a.compare(c.Context(), args[0], &from, candidate)
+	}
+	return c
+}
+
+func (a *app) compare(ctx context.Context, name string, from *root, candidate *guardian.Policy) error {
+	o, err := a.options(from)
+	if err != nil {
+		return err
+	}
+	f, size, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	type changed struct {
+		Entry uint64 `json:"entry"`
+		Text  string `json:"text"`
+	}
+	v := struct {
+		Judged    uint64    `json:"judged"`
+		Same      uint64    `json:"same"`
+		Denied    uint64    `json:"denied"`
+		Allowed   uint64    `json:"allowed"`
+		Again     uint64    `json:"askedAgain"`
+		Otherwise uint64    `json:"otherwise"`
+		Unjudged  []uint64  `json:"unjudged"`
+		Changes   []changed `json:"changes"`
+	}{Unjudged: []uint64{}, Changes: []changed{}}
+	var text strings.Builder
+	n, err := evidence.BackTest(ctx, f, size, o, candidate, func(c evidence.Change) error {
+		v.Changes = append(v.Changes, changed{c.Index, c.String()})
+		fmt.Fprintln(&text, c)
+		return nil
+	})
+	if err != nil || !n.Report.Success(evidence.Invalid) {
+		return a.report(n.Report, err)
+	}
+	v.Judged, v.Same, v.Denied, v.Allowed = n.Judged, n.Same, n.Denied, n.Allowed
+	v.Again, v.Otherwise = n.Anew, n.Otherwise
+	v.Unjudged = append(v.Unjudged, n.Unjudged...)
+	fmt.Fprintf(&text, "%d calls judged: %d the same, %d denied now, %d allowed now, %d asked again, %d otherwise; "+
+		"%d not judged\n",
+		v.Judged, v.Same, v.Denied, v.Allowed, v.Again, v.Otherwise, len(v.Unjudged))
+	if err := a.print(text.String(), v); err != nil {
+		return err
+	}
+	if n.Allowed > 0 {
+		return errNo
+	}
+	return nil
+}
