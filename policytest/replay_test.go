@@ -263,17 +263,3 @@ func TestReplayEnds(t *testing.T) {
 	_, err = r.Run(ctx, turns)
 	assert.ErrorIs(t, err, context.Canceled)
 }
-
-func BenchmarkReplay(b *testing.B) {
-	var calls [][3]string
-	for range 500 { // 1,000 messages, with the results
-		calls = append(calls, [3]string{"list_payments", "{}", paid})
-	}
-	s, err := transcribed(b, talk(calls...), "")
-	require.NoError(b, err)
-	for b.Loop() {
-		if r := mustRun(b, s, Options{}); !r.OK() {
-			b.Fatal(r)
-		}
-	}
-}

@@ -296,19 +296,6 @@ func TestLogMustReplay(t *testing.T) {
 	assert.ErrorContains(t, w.verified(t.Context()), "the log does not replay")
 }
 
-func BenchmarkCases(b *testing.B) {
-	var cases strings.Builder
-	for i := range 1000 {
-		fmt.Fprintf(&cases, "  - {name: c%d, caller: ann, call: list_payments, args: {last: 5}, want: ALLOW}\n", i)
-	}
-	s := suiteOf(b, cases.String())
-	for b.Loop() {
-		if r := mustRun(b, s, Options{}); len(r.Cases) != 1000 || !r.OK() {
-			b.Fatal(r.String())
-		}
-	}
-}
-
 // The cases of POLICY.md's floor, bundle and overlay cover all of them, and notice each change.
 func TestStack(t *testing.T) {
 	t.Parallel()
