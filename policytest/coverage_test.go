@@ -88,10 +88,12 @@ func (r maker) files() fstest.MapFS {
 		floor = append(floor, r.rule(i, `"deny":"t"`, ""))
 	}
 	for i := range r.IntN(2) {
-		requires = append(requires, r.rule(i+100, `"tools":["t"]`, `,"any":[{"receipt":"u"},{"approval":{"roles":["owner"]}}]`))
+		requires = append(requires, r.rule(i+100, `"tools":["t"]`,
+			r.pick(`,"any":[{"receipt":"u"},{"approval":{"roles":["owner"]}}]`, `,"all":[{"receipt":"u"}]`)))
 	}
 	for i := range r.IntN(2) {
-		budgets = append(budgets, r.rule(i+200, `"tools":["t"]`, `,"limit":2,"per":"all","window":"total","cost":1`))
+		budgets = append(budgets, r.rule(i+200, `"tools":["t"]`,
+			fmt.Sprintf(`,"limit":%d,"per":"all","window":"total","cost":1`, r.IntN(3))))
 	}
 	for i := range 6 {
 		args := fmt.Sprintf(`{"n":%d,"s":%q,"list":[%d,%d]`, r.IntN(9), r.pick("a", "b", "/srv/x"), r.IntN(9), r.IntN(9))
@@ -132,7 +134,9 @@ func object(t *testing.T, text string) (v any) {
 
 // TestCoverageIsExact counts a second time what was reached, without a trace. If a leaf u of a
 // policy is replaced by all: [u, E], with E a predicate that errs, a judgement has that error iff
-// it reached u and found it true; with any: [u, E], iff false. Likewise the conditions of rules.
+// it reached u and found it true; with any: [u, E], iff false. Likewise the conditions of rules. Of
+// requirements and budgets it says which applied; which of those were unmet or exceeded the record
+// says.
 func TestCoverageIsExact(t *testing.T) {
 	t.Parallel()
 	r := maker{rand.New(rand.NewPCG(7, 8))}
@@ -151,20 +155,27 @@ func TestCoverageIsExact(t *testing.T) {
 		stacks++
 		inputs, states := recorded(t, s)
 		for _, u := range newCounter(s).units {
+			unmet(t, s, u, inputs, states, hits)
 			for _, result := range []guardian.Result{guardian.True, guardian.False} {
 				p, ok := planted(t, s, u, result)
 				if !ok {
 					continue
 				}
 				for i, in := range inputs {
-					_, _, trace := s.policy.Explain(*in, states[i], guardian.ExplainOptions{})
+					record, _, trace := s.policy.Explain(*in, states[i], guardian.ExplainOptions{})
 					told := false
+					applied := u.Kind == "requirement" || u.Kind == "budget"
 					for _, x := range trace {
-						told = told || x.Document == u.Document && x.Pointer == u.Pointer && x.Result == result
+						told = told || x.Document == u.Document && x.Pointer == u.Pointer &&
+							(x.Result == result || applied && x.Result != guardian.Error)
 					}
 					_, why := p.Judge(*in, states[i])
 					is := why.What == errsWhat
 					compared++
+					if is && !told && u.Kind == "requirement" && record.Condition > 4 && record.Verdict == contracts.Deny &&
+						record.Reason != contracts.ReasonApprovalRequired && approvable(s) {
+						continue // an approval is asked for last, and the call was denied before
+					}
 					if is {
 						hits[u.Kind+" "+result.String()]++
 					}
@@ -177,6 +188,44 @@ func TestCoverageIsExact(t *testing.T) {
 	t.Log(compared, hits)
 	for _, kind := range []string{"rule true", "rule false", "predicate true", "predicate false"} {
 		assert.Greater(t, hits[kind], rounds, kind)
+	}
+	for _, kind := range []string{"requirement true", "budget true", "requirement unmet", "budget unmet"} {
+		assert.Greater(t, hits[kind], rounds/10, kind)
+	}
+}
+
+// approvable reports whether a requirement may be met by an approval.
+func approvable(s *Suite) bool {
+	return strings.Contains(string(s.policy.Documents()[1].Canonical), `"approval"`)
+}
+
+// unmet compares with the records which requirements were unmet and which budgets exceeded: there
+// is at most one of each in a stack, and it denies the call.
+func unmet(
+	t *testing.T, s *Suite, u Unit, inputs []*contracts.Inputs, states []*registry.State, hits map[string]int,
+) {
+	t.Helper()
+	if u.Kind != "requirement" && u.Kind != "budget" {
+		return
+	}
+	var name string
+	for _, d := range s.policy.Documents() {
+		if d.Name == u.Document {
+			root := parsed(d)
+			name = prefixOf(root) + follow(root, u.Pointer).Get("id").Text()
+		}
+	}
+	for i, in := range inputs {
+		record, _, trace := s.policy.Explain(*in, states[i], guardian.ExplainOptions{})
+		told := false
+		for _, x := range trace {
+			told = told || x.Document == u.Document && x.Pointer == u.Pointer && x.Result == guardian.False
+		}
+		is := record.Rule == name && record.Reason != contracts.ReasonFailClosedError
+		if is {
+			hits[u.Kind+" unmet"]++
+		}
+		require.Equal(t, is, told, "%s: %s by %s\n%s", name, record.Reason, record.Rule, s.policy.Documents()[1].Canonical)
 	}
 }
 
@@ -215,7 +264,7 @@ func planted(t *testing.T, s *Suite, u Unit, result guardian.Result) (*guardian.
 	}
 	to := func(old any) (any, bool) { return map[string]any{all: []any{old, object(t, errs)}}, true }
 	switch {
-	case u.Kind == "rule":
+	case u.Kind == "rule", (u.Kind == "requirement" || u.Kind == "budget") && first:
 		to = func(old any) (any, bool) {
 			rule := old.(map[string]any)
 			when, unless := rule["when"], rule["unless"]

@@ -171,6 +171,7 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 	}
 	w.values = o.Values
 	defer func() { x.result.Verdicts = w.verdicts }()
+	failed := "" // the id of the decision that came out otherwise
 	for i := range c.steps {
 		at := &c.steps[i]
 		made, failures := w.do(ctx, at)
@@ -185,7 +186,8 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 			fail("%s%s", where, f)
 		}
 		if made != nil {
-			fail("%s%s", where, said(at, made))
+			fail("%s%s", where, said(made))
+			failed = made.decision.Record.ID
 		}
 		break
 	}
@@ -198,7 +200,7 @@ func (s *Suite) runCase(ctx context.Context, pol *guardian.Policy, c *scenario, 
 			fail("%v", err)
 		}
 		if x.result.Failed() {
-			x.result.Steps = x.marks.decisive(s)
+			x.result.Steps = x.marks.decisive(s, failed)
 		}
 	}
 	return x
@@ -218,9 +220,9 @@ func (x *step) weak() bool {
 }
 
 // said tells how a call came out: never with a value of it.
-func said(x *step, c *call) string {
+func said(c *call) string {
 	d := &c.decision
-	parts := []string{x.tool + ": " + d.Verdict.String(), string(d.Reason)}
+	parts := []string{c.step.tool + ": " + d.Verdict.String(), string(d.Reason)}
 	if d.Record.Rule != "" {
 		parts = append(parts, d.Record.Rule)
 	}
@@ -238,6 +240,7 @@ type marks struct {
 
 // A judged call is one that a policy judged.
 type judged struct {
+	id      string
 	tool    string
 	verdict contracts.Verdict
 }
@@ -253,14 +256,17 @@ func (w *world) explain(ctx context.Context, m *marks, values bool) error {
 
 func (m *marks) add(d *contracts.DecisionRecord, trace guardian.Trace) {
 	m.traces = append(m.traces, trace)
-	m.tools = append(m.tools, judged{d.Tool, d.Verdict})
+	m.tools = append(m.tools, judged{d.ID, d.Tool, d.Verdict})
 }
 
-// decisive returns the steps that decided the last call, with file and line.
-func (m *marks) decisive(s *Suite) []string {
-	if len(m.traces) == 0 {
-		return nil
+// decisive returns the steps that led to a decision, with file and line. One of the kernel's own,
+// which asked no policy, has none.
+func (m *marks) decisive(s *Suite, id string) []string {
+	for i := range m.tools {
+		if m.tools[i].id == id {
+			documents := slices.AppendSeq(s.policy.Documents(), maps.Values(s.overlays))
+			return explained.Decisive(m.traces[i], documents)
+		}
 	}
-	documents := slices.AppendSeq(s.policy.Documents(), maps.Values(s.overlays))
-	return explained.Decisive(m.traces[len(m.traces)-1], documents)
+	return nil
 }

@@ -147,6 +147,19 @@ func TestFailureSaysWhere(t *testing.T) {
 	assert.Contains(t, r.Cases[0].String(), `dear {"amount":5000`)
 }
 
+// A call that the kernel refused without asking a policy has no steps: those of a call before it
+// did not decide it.
+func TestFailureOfTheKernelsOwn(t *testing.T) {
+	t.Parallel()
+	s := suiteOf(t, `  - {name: twice, caller: ann, before: [{call: list_payments}], call: list_payments, raw: '{"last":1,"last":2}', want: ALLOW}
+  - {name: before, caller: ann, before: [{call: list_payments, want: DENY}], call: send_money, want: ALLOW}
+`)
+	r := mustRun(t, s, Options{})
+	assert.True(t, r.Cases[0].Failed())
+	assert.Empty(t, r.Cases[0].Steps, "%s", &r.Cases[0])
+	assert.Equal(t, []string{"bank.yaml:21 /rules/0: true", "bank.yaml:21 /rules/0/when: true; caller roles array"}, r.Cases[1].Steps)
+}
+
 // A case that runs a tool of which it does not say what it returns, and whose output schema refuses
 // null, fails and says so.
 func TestUnsaidOutput(t *testing.T) {

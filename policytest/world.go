@@ -200,8 +200,8 @@ func (w *world) do(ctx context.Context, x *step) (*call, []string) {
 	case "freeze":
 		return nil, fault(w.freeze(ctx))
 	case "transcript":
-		failures, err := w.replay(ctx, x)
-		return nil, append(failures, fault(err)...)
+		made, failures, err := w.replay(ctx, x)
+		return made, append(failures, fault(err)...)
 	}
 	if x.freeze {
 		if err := w.freeze(ctx); err != nil {
@@ -250,11 +250,12 @@ func (w *world) do(ctx context.Context, x *step) (*call, []string) {
 	return c, failures
 }
 
-// replay judges the calls of a transcript, and compares them with what the case says.
-func (w *world) replay(ctx context.Context, x *step) (failures []string, err error) {
+// replay judges the calls of a transcript, and compares them with what the case says. It returns the
+// first call that came out otherwise.
+func (w *world) replay(ctx context.Context, x *step) (first *call, failures []string, err error) {
 	k, err := w.kernelFor(x)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := Replay{
 		Policy: k.Policy(), Caller: x.caller, Session: x.session, Sandbox: x.sandbox, Values: w.values,
@@ -268,11 +269,11 @@ func (w *world) replay(ctx context.Context, x *step) (failures []string, err err
 	}
 	w.verdicts, err = r.Run(ctx, x.replay.turns)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range w.verdicts.Calls {
 		v := &w.verdicts.Calls[i]
-		made := &call{decision: v.Decision}
+		made := &call{step: &step{tool: v.Tool}, decision: v.Decision}
 		if v.Ran {
 			made.ran = 1
 		}
@@ -283,8 +284,11 @@ func (w *world) replay(ctx context.Context, x *step) (failures []string, err err
 		for _, f := range made.unlike(want) {
 			failures = append(failures, fmt.Sprintf("call %d, %s: %s", v.Number, v.Tool, f))
 		}
+		if first == nil && failures != nil {
+			first = made
+		}
 	}
-	return failures, nil
+	return first, failures, nil
 }
 
 func (w *world) guard(ctx context.Context, k *helm.Kernel, x *step, in helm.Intent) *call {
