@@ -188,7 +188,7 @@ func (x *blobs) keepModule(d contracts.Digest) *Error {
 func (x *blobs) form(b []byte, as entry.Role) string {
 	switch as {
 	case entry.Trust:
-		if bytes.Equal(b, x.trust) {
+		if x.trust != nil && bytes.Equal(b, x.trust) {
 			return x.canonical.check(b)
 		}
 		if _, err := registry.ParseState(b); err != nil {
