@@ -72,13 +72,7 @@ func readCall(a *app, c *cobra.Command, text string) (q question, err error) {
 	if len(b) == 0 {
 		return q, usageError{fmt.Errorf("%s needs --call", c.CommandPath())}
 	}
-	var tree crypto.Tree
-	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: crypto.MaxDepth}); err != nil {
-		return q, usageError{fmt.Errorf("--call: %w", err)}
-	}
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
+	if err := strict(b, &q); err != nil {
 		return q, usageError{fmt.Errorf("--call: %w", err)}
 	}
 	if q.Tool == "" {

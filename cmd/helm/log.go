@@ -20,7 +20,7 @@ import (
 
 func (a *app) log() *cobra.Command {
 	c := group("log", "verify logs in files, and read them")
-	c.AddCommand(a.verifyLog(), a.showLog(), a.export())
+	c.AddCommand(a.verifyLog(), a.showLog(), graphLog(a), a.export(), erase(a))
 	return c
 }
 

@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog})
+	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest})
 }
 
 // TestScripts runs each script of testdata in a directory of its own: what each command answers to
@@ -166,4 +166,19 @@ func page(root *cobra.Command) string {
 	}
 	add(root)
 	return b.String()
+}
+
+// What a request has of a model is shown in ASCII: nothing in it moves the cursor, or turns text
+// round.
+func TestShownInASCII(t *testing.T) {
+	t.Parallel()
+	p := pending{Args: []byte("{\"to\":\"\u202eann\U0001f600\"}")}
+	p.Request.Tool, p.Request.Session = "pay\x1b[2J", "s\nx"
+	text := p.describe()
+	for _, c := range []byte(text) {
+		assert.True(t, c >= ' ' && c < 0x7f || c == '\n', "%#x", c)
+	}
+	assert.Contains(t, text, `{"to":"\u202eann\ud83d\ude00"}`)
+	assert.Contains(t, text, `pay\x1b[2J`)
+	assert.Equal(t, 12, strings.Count(text, "\n"))
 }

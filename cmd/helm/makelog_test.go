@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -70,4 +72,26 @@ func writeLog() error {
 		}
 	}
 	return nil
+}
+
+// makeRequest writes a request for an approval to request.json, as hosts hand it over, and to
+// other.json with other arguments, and to spelt.json with a member that there is not.
+func makeRequest() {
+	args := `{"sum":5000}`
+	r := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(args)), Caller: contracts.Caller{ID: "ann"}, Expires: 1 << 42,
+		Nonce: strings.Repeat("0a", 16), Quorum: 1, Roles: []string{"owner"}, Session: "s", Tool: "pay"}
+	for name, x := range map[string]any{
+		"request.json": map[string]any{"request": r, "args": json.RawMessage(args)},
+		"other.json":   map[string]any{"request": r, "args": json.RawMessage(`{"sum":5001}`)},
+		"spelt.json":   map[string]any{"request": r, "args": json.RawMessage(args), "more": 1},
+	} {
+		b, err := json.Marshal(x)
+		if err == nil {
+			err = os.WriteFile(name, b, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 }

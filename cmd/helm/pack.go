@@ -18,7 +18,7 @@ import (
 
 func (a *app) pack() *cobra.Command {
 	c := group("pack", "verify packs, and read them")
-	c.AddCommand(a.verifyPack(), a.audit(), a.showPack(), a.backtest())
+	c.AddCommand(a.verifyPack(), a.audit(), a.showPack(), graphPack(a), a.backtest())
 	return c
 }
 
@@ -161,26 +161,31 @@ func (a *app) showPack() *cobra.Command {
 	var which filter
 	which.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		o, err := a.options(&from)
-		if err != nil {
-			return err
-		}
-		f, size, err := open(args[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		p, r, err := evidence.OpenPack(c.Context(), f, size, o)
-		if err != nil {
-			return a.report(r, err)
-		}
-		if !r.Success(evidence.Invalid) {
-			first, _, _ := strings.Cut(r.String(), "\n")
-			fmt.Fprintln(c.ErrOrStderr(), first)
-		}
-		return a.show(c.Context(), p, &which)
+		return a.inPack(c, args[0], &from, func(p *evidence.Pack) error { return a.show(c.Context(), p, &which) })
 	}
 	return c
+}
+
+// inPack calls do with a pack that verifies. One that is no success is said to be none.
+func (a *app) inPack(c *cobra.Command, name string, from *root, do func(*evidence.Pack) error) error {
+	o, err := a.options(from)
+	if err != nil {
+		return err
+	}
+	f, size, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p, r, err := evidence.OpenPack(c.Context(), f, size, o)
+	if err != nil {
+		return a.report(r, err)
+	}
+	if !r.Success(evidence.Invalid) {
+		first, _, _ := strings.Cut(r.String(), "\n")
+		fmt.Fprintln(c.ErrOrStderr(), first)
+	}
+	return do(p)
 }
 
 func (a *app) backtest() *cobra.Command {

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/spf13/cobra"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+)
+
+// A pending is the file that an approver gets: Decision.Pending, and Decision.Args.
+type pending struct {
+	Request contracts.ApprovalRequest `json:"request"`
+	Args    json.RawMessage           `json:"args"`
+}
+
+// answer returns the command approve, or refuse.
+func answer(a *app, verb string) *cobra.Command {
+	c := &cobra.Command{
+		Use: verb + " FILE --key FILE", Short: verb + " a call that waits for a person",
+		Args: arguments(cobra.ExactArgs(1)),
+		Long: strings.ToUpper(verb[:1]) + verb[1:] +
+			" a call. FILE has {\"request\", \"args\"}: Decision.Pending and Decision.Args of the\n" +
+			"denial. The arguments must be those of the request. They are shown, and the name of the tool must\n" +
+			"be typed. The envelope goes to stdout, or to a new file, and travels back to who made the call.",
+	}
+	keyFile := c.Flags().String("key", "", "`FILE` with the approver's key")
+	word := c.Flags().String("yes", "", "the name of the `TOOL`, where nobody can type it")
+	to := c.Flags().String("to", "", "a new `FILE` for the envelope")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *keyFile == "" || *keyFile == "-" && args[0] == "-" {
+			return usageError{fmt.Errorf("%s needs --key, in another file than the request", c.CommandPath())}
+		}
+		b, err := a.read(args[0])
+		if err != nil {
+			return err
+		}
+		var p pending
+		if err := strict(b, &p); err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		if err := p.Request.About(p.Args); err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		key, err := a.key(*keyFile)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(c, *word, p.Request.Tool, p.describe()); err != nil {
+			return err
+		}
+		sign := p.Request.Approve
+		if verb == "refuse" {
+			sign = p.Request.Refuse
+		}
+		envelope, err := sign(key)
+		if err != nil {
+			return err
+		}
+		if *to != "" {
+			return create(*to, 0o600, func(w io.Writer) error { _, err := w.Write(envelope); return err })
+		}
+		a.out.Write(append(envelope, '\n'))
+		return nil
+	}
+	return c
+}
+
+// strict reads JSON in which nothing may be misspelt, or there twice.
+func strict(b []byte, v any) error {
+	var tree crypto.Tree
+	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: crypto.MaxDepth}); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// describe returns what the approver signs, whole, as a terminal may be told it.
+func (p *pending) describe() string {
+	r := &p.Request
+	var b strings.Builder
+	row := func(name, value string) { fmt.Fprintf(&b, "%-11s %s\n", name, value) }
+	row("tool", ascii(r.Tool))
+	row("arguments", asciiJSON(p.Args))
+	row("caller", ascii(r.Caller.ID))
+	row("tenant", ascii(r.Caller.Tenant))
+	row("roles", ascii(strings.Join(r.Caller.Roles, ", ")))
+	row("session", ascii(r.Session))
+	row("not before", r.NotBefore.String())
+	row("expires", r.Expires.String())
+	row("needs", fmt.Sprintf("%d of %s", r.Quorum, ascii(strings.Join(r.Roles, ", "))))
+	row("policy", r.PolicyHash.String())
+	row("declaration", r.SchemaHash.String())
+	row("nonce", r.Nonce)
+	return b.String()
+}
+
+// confirm shows what is asked, and returns nil if a person types the word, or the command line has
+// it.
+func (a *app) confirm(c *cobra.Command, given, word, what string) error {
+	errs := c.ErrOrStderr()
+	fmt.Fprint(errs, what)
+	if given == "" {
+		f, ok := terminal(a.in)
+		if !ok {
+			return usageError{fmt.Errorf("nobody can type here: --yes %s says that it is meant", ascii(word))}
+		}
+		fmt.Fprintf(errs, "type %s to go on: ", ascii(word))
+		var line [256]byte
+		n, err := f.Read(line[:])
+		if err != nil {
+			return err
+		}
+		given = strings.TrimRight(string(line[:n]), "\r\n")
+	}
+	if given != word {
+		fmt.Fprintf(errs, "nothing was done: that is not %s\n", ascii(word))
+		return errNo
+	}
+	return nil
+}
+
+// terminal returns stdin, and reports whether a person may be typing there.
+func terminal(in io.Reader) (*os.File, bool) {
+	f, ok := in.(*os.File)
+	if !ok {
+		return nil, false
+	}
+	info, err := f.Stat()
+	return f, err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// asciiJSON returns the same JSON in ASCII.
+func asciiJSON(text []byte) string {
+	var b strings.Builder
+	for _, r := range string(text) {
+		switch {
+		case r < ' ':
+			b.WriteByte(' ')
+		case r < 0x7f:
+			b.WriteRune(r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+	}
+	return b.String()
+}
