@@ -3,13 +3,17 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -82,6 +86,16 @@ func guardingBy(guards func() guard) func(s *subject) {
 	}
 }
 
+// examining has the verifier of logs say something else.
+func examining(change func(r evidence.Report, err error) (evidence.Report, error)) func(s *subject) {
+	return func(s *subject) {
+		verify := s.verifyStore
+		s.verifyStore = func(log proofgraph.Store, o evidence.Options) (evidence.Report, error) {
+			return change(verify(log, o))
+		}
+	}
+}
+
 // An implementation with one fault is FAILED at the gate of that fault, and at those that depend on
 // it: the table of docs/CONFORMANCE.md has the same rows.
 func TestFaults(t *testing.T) {
@@ -122,6 +136,40 @@ func TestFaults(t *testing.T) {
 			}
 		}, []int{2}},
 		{"an approval that is used twice", guardingBy(onceMore), []int{4}},
+		{"a verifier that follows no parents", examining(func(r evidence.Report, err error) (evidence.Report, error) {
+			if errors.Is(err, evidence.ErrGraph) {
+				return evidence.Report{Level: evidence.Logged, Signer: evidence.Trusted}, nil
+			}
+			return r, err
+		}), []int{5}},
+		{"a verifier that replays nothing", examining(func(r evidence.Report, err error) (evidence.Report, error) {
+			if errors.Is(err, evidence.ErrReplay) {
+				return evidence.Report{Level: evidence.Logged, Signer: evidence.Trusted}, nil
+			}
+			return r, err
+		}), []int{8}},
+		{"a verifier that counts what was erased as replayed", func(s *subject) {
+			verify := s.verify
+			s.verify = func(pack []byte, o evidence.Options) (evidence.Report, error) {
+				r, err := verify(pack, o)
+				r.Replay.Replayed, r.Replay.NotReplayable = r.Replay.Replayed+r.Replay.NotReplayable, 0
+				return r, err
+			}
+		}, []int{8}},
+		{"a verifier that trusts any signer", func(s *subject) {
+			verify := s.verify
+			s.verify = func(pack []byte, o evidence.Options) (evidence.Report, error) {
+				r, err := verify(pack, o)
+				r.Signer = evidence.Trusted
+				return r, err
+			}
+		}, []int{7}},
+		{"a verifier that does not look at the end of a pack", func(s *subject) {
+			verify := s.verify
+			s.verify = func(pack []byte, o evidence.Options) (evidence.Report, error) {
+				return verify(pack[:len(pack)/block*block], o)
+			}
+		}, []int{7}},
 		{"a trust event that nobody may sign", func(s *subject) {
 			open := s.open
 			s.open = func(o helm.Options) (kernel, error) {
@@ -160,7 +208,13 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			s := newSubject()
 			x.seed(s)
-			r, err := run(t.Context(), Options{}, s, gates())
+			list := gates()
+			for i := range list {
+				if testing.Short() && !slices.Contains(x.failed, i+1) {
+					list[i] = nil
+				}
+			}
+			r, err := run(t.Context(), Options{}, s, list)
 			require.NoError(t, err)
 			var failed []int
 			for i, g := range r.Gates {

@@ -256,8 +256,17 @@ func condition(reason contracts.ReasonCode) string {
 	return "of any"
 }
 
-// denies makes a call with faults, in w or in a world that is frozen.
+// denies makes a call with faults, in w or in a world that is frozen, which must be denied.
 func denies(w *world, frozen *world, reason contracts.ReasonCode, faults []fault) {
+	w, a := withFaults(w, frozen, faults)
+	w.isDenied(reason, a)
+	asks := reason == contracts.ReasonApprovalRequired
+	w.check((a.Pending != nil) == asks && errors.Is(a.Err(), helm.ErrApprovalRequired) == asks, "%s: pending", reason)
+}
+
+// withFaults makes a call with faults, in w or in a world that is frozen. It returns the world of the
+// call.
+func withFaults(w *world, frozen *world, faults []fault) (*world, answer) {
 	d := moving(w)
 	for _, f := range faults {
 		f.make(&d)
@@ -273,10 +282,7 @@ func denies(w *world, frozen *world, reason contracts.ReasonCode, faults []fault
 	if d.ended {
 		cancel()
 	}
-	a := w.guardBy(ctx, w.kernel, d.intent())
-	w.isDenied(reason, a)
-	asks := reason == contracts.ReasonApprovalRequired
-	w.check((a.Pending != nil) == asks && errors.Is(a.Err(), helm.ErrApprovalRequired) == asks, "%s: pending", reason)
+	return w, w.guardBy(ctx, w.kernel, d.intent())
 }
 
 // judgedBytes has a caller change the arguments while the call is judged.

@@ -207,9 +207,12 @@ func TestGradeVectors(t *testing.T) {
 		for name, text := range map[string]string{"numbers/0001/input": "1", "numbers/0001/want.json": `{"ok":true}`} {
 			files[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		files[vectorList] = &fstest.MapFile{Data: fmt.Appendf(nil,
+		files[vectorList] = &fstest.MapFile{Data: fmt.Appendf(
+			nil,
 			`{"files":[{"path":"numbers/0001/input","sha256":"%s"},{"path":"numbers/0001/want.json","sha256":"%s"}],"version":1}`,
-			crypto.Sum([]byte("1")), crypto.Sum([]byte(`{"ok":true}`)))}
+			crypto.Sum([]byte("1")),
+			crypto.Sum([]byte(`{"ok":true}`)),
+		)}
 		return files
 	}
 	const answer = `{"case":"numbers/0001","answer":{"ok":true}}`

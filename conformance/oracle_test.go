@@ -30,7 +30,16 @@ func secondAnswers(t *testing.T) map[string][]byte {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	program := filepath.Join(dir, "oracle")
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, ".")
+	build := exec.CommandContext(
+		t.Context(),
+		"go",
+		"build",
+		"-overlay",
+		filepath.Join(dir, "overlay.json"),
+		"-o",
+		program,
+		".",
+	)
 	build.Dir = source
 	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false")
 	said, err := build.CombinedOutput()

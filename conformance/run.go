@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -39,13 +40,43 @@ func always(list func() []gateCase) gate {
 // gates are all gates, in order; nil: not built.
 func gates() [len(gateNames)]gate {
 	return [len(gateNames)]gate{
-		0: always(canonicalCases),
+		0: always(withVectors(1, canonicalCases)),
 		1: always(boundaryCases),
 		3: always(approvalCases),
-		5: always(trustCases),
+		4: always(withVectors(5, graphCases)),
+		5: always(withVectors(6, trustCases)),
+		6: always(withVectors(7, packCases)),
+		7: always(withVectors(8, replayCases)),
 		8: always(driftCases),
 		9: always(idempotencyCases),
 	}
+}
+
+// withVectors adds the vectors of a gate to its cases. If the vectors cannot be read, the gate has
+// a case that says so.
+func withVectors(number int, list func() []gateCase) func() []gateCase {
+	return func() []gateCase {
+		cases, v := list(), Vectors()
+		all, err := vectorCases(v)
+		if err != nil {
+			return append(cases, gateCase{"vectors", func(t *trial) { t.must(err, "reading the vectors") }})
+		}
+		for _, x := range all {
+			if x.Gate == number {
+				cases = append(cases, gateCase{"vectors/" + x.Name, func(t *trial) { holdsVector(t, v, x.Name) }})
+			}
+		}
+		return cases
+	}
+}
+
+// holdsVector holds the answer of this module to a vector to the one that is wanted.
+func holdsVector(t *trial, v fs.FS, name string) {
+	want, err := fs.ReadFile(v, name+"/want.json")
+	t.must(err, "the answer that is wanted")
+	got, err := answerVector(v, name)
+	t.must(err, "answering")
+	t.must(sameAnswer(want, got), "another answer")
 }
 
 // Run runs all gates against the kernel of this module, and returns their results. The error is
@@ -59,6 +90,9 @@ func run(ctx context.Context, o Options, s *subject, list [len(gateNames)]gate) 
 	var err error
 	if r.Implementation, err = running(); err != nil {
 		return Report{}, fmt.Errorf("conformance: %w", err)
+	}
+	if r.Vectors, err = vectorsDigest(Vectors()); err != nil {
+		return Report{}, err
 	}
 	for i, g := range list {
 		if g == nil {
@@ -118,11 +152,11 @@ func running() (Implementation, error) {
 			}
 		}
 	}
-	path, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
 		return i, fmt.Errorf("the program that runs: %w", err)
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(program)
 	if err != nil {
 		return i, fmt.Errorf("the program that runs: %w", err)
 	}

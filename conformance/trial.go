@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
@@ -30,13 +29,14 @@ type kernel interface {
 // A subject is the implementation that the cases are about. The tests of this package replace parts
 // of it by parts with one fault.
 type subject struct {
-	open      func(o helm.Options) (kernel, error)
-	closed    func() []kernel                  // kernels that were never opened
-	canonical func(src []byte) ([]byte, error) // of any JSON text
-	arguments func(src []byte) ([]byte, error) // of arguments, whose limits are closer
-	number    func(f float64) string           // of a double
-	write     func(w io.Writer, s proofgraph.Store, key crypto.Signer) error
-	verify    func(pack []byte, o evidence.Options) (evidence.Report, error)
+	open        func(o helm.Options) (kernel, error)
+	closed      func() []kernel                  // kernels that were never opened
+	canonical   func(src []byte) ([]byte, error) // of any JSON text
+	arguments   func(src []byte) ([]byte, error) // of arguments, whose limits are closer
+	number      func(f float64) string           // of a double
+	write       func(w io.Writer, s proofgraph.Store, key crypto.Signer) error
+	verifyStore func(s proofgraph.Store, o evidence.Options) (evidence.Report, error)
+	verify      func(pack []byte, o evidence.Options) (evidence.Report, error)
 }
 
 // newSubject is the implementation of this module.
@@ -65,6 +65,9 @@ func newSubject() *subject {
 		write: func(w io.Writer, s proofgraph.Store, key crypto.Signer) error {
 			return evidence.Write(context.Background(), w, s, key)
 		},
+		verifyStore: func(s proofgraph.Store, o evidence.Options) (evidence.Report, error) {
+			return evidence.VerifyStore(context.Background(), s, o)
+		},
 		verify: func(pack []byte, o evidence.Options) (evidence.Report, error) {
 			return evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)), o)
 		},
@@ -81,9 +84,8 @@ type gateCase struct {
 // what comes after would be about something else.
 type trial struct {
 	*subject
-	ctx    context.Context
-	random *rand.ChaCha8
-	ends   []func() // from the last to the first, after the case
+	ctx  context.Context
+	ends []func() // from the last to the first, after the case
 }
 
 // A stop is what a trial panics with to end the case.
@@ -91,7 +93,7 @@ type stop struct{ what string }
 
 // run runs the case and returns what did not hold, "" if it held.
 func (c gateCase) run(ctx context.Context, s *subject) (what string) {
-	t := &trial{subject: s, ctx: ctx, random: rand.NewChaCha8(crypto.Sum([]byte(c.name)))}
+	t := &trial{subject: s, ctx: ctx}
 	defer func() {
 		for i := len(t.ends) - 1; i >= 0; i-- {
 			t.ends[i]()

@@ -67,8 +67,12 @@ var spoilings = []spoiling{
 	{"an operator of another type", `"gt":1000`, `"gt":"1000"`, "/rules/0/when/gt"},
 	{"an unknown operator", `{"arg":"/amount","gt":1000}`, `{"arg":"/amount","more":1000}`, "/rules/0/when/more"},
 	{"two operators", `{"arg":"/amount","gt":1000}`, `{"arg":"/amount","gt":1000,"lt":5}`, "/rules/0/when/gt"},
-	{"an empty conjunction", `{"all":[{"caller":"roles","has":"clerk"},{"absent":false,"caller":"tenant","eq":"acme"}]}`, `{"all":[]}`,
-		"/rules/1/when/all"},
+	{
+		"an empty conjunction",
+		`{"all":[{"caller":"roles","has":"clerk"},{"absent":false,"caller":"tenant","eq":"acme"}]}`,
+		`{"all":[]}`,
+		"/rules/1/when/all",
+	},
 	{"a budget without a limit", `"limit":100000,`, ``, "/budgets/0"},
 	{"a budget with an unknown window", `"window":"day"`, `"window":"fortnight"`, "/budgets/0/window"},
 	{"a quorum of 0", `"quorum":1`, `"quorum":0`, "/requires/0/all/0/approval/quorum"},
@@ -112,7 +116,12 @@ func policyVectors(t *testing.T) (cases []vectorfile.Case) {
 		require.Equal(t, 1, strings.Count(vectorBundle, s.old), s.about)
 		add(s.about, s.at, strings.Replace(vectorBundle, s.old, s.new, 1))
 	}
-	add("a floor that allows", "/rules/0/allow", strings.Replace(vectorFloor, `"deny":"*"`, `"allow":"*"`, 1), vectorBundle)
+	add(
+		"a floor that allows",
+		"/rules/0/allow",
+		strings.Replace(vectorFloor, `"deny":"*"`, `"allow":"*"`, 1),
+		vectorBundle,
+	)
 	add("an overlay that allows", "/rules/0/allow", vectorBundle,
 		strings.Replace(vectorOverlay, `"rules":[]`, `"rules":[{"allow":"pay","id":"x"}]`, 1))
 	add("an overlay for nobody", "/for", vectorBundle, strings.Replace(vectorOverlay, `{"session":"s"}`, `{}`, 1))

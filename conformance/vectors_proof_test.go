@@ -171,7 +171,12 @@ func proofVectors(t *testing.T) []vectorfile.Case {
 	included("an index with a zero before", false, proofText(head+"index 03", hashes, c), entry)
 	included("a hash is missing", false, good(func(h [][]byte) [][]byte { return h[:len(h)-1] }), entry)
 	included("a hash too many", false, good(func(h [][]byte) [][]byte { return append(h, h[0]) }), entry)
-	included("two hashes exchanged", false, good(func(h [][]byte) [][]byte { h[0], h[1] = h[1], h[0]; return h }), entry)
+	included(
+		"two hashes exchanged",
+		false,
+		good(func(h [][]byte) [][]byte { h[0], h[1] = h[1], h[0]; return h }),
+		entry,
+	)
 	included("a bit of a hash", false, good(func(h [][]byte) [][]byte { h[1][0] ^= 1; return h }), entry)
 	included("a hash of 31 bytes", false, good(func(h [][]byte) [][]byte { h[0] = h[0][:31]; return h }), entry)
 	included("no hashes", false, good(func([][]byte) [][]byte { return nil }), entry)
@@ -194,8 +199,16 @@ func proofVectors(t *testing.T) []vectorfile.Case {
 	}
 	for _, x := range [][2]int{{1, 1}, {1, 7}, {3, 7}, {4, 7}, {6, 8}, {7, 7}, {7, 13}, {8, 13}} {
 		from, to := x[0], x[1]
-		extends(fmt.Sprintf("%d to %d", from, to), true,
-			proofText(fmt.Sprint("old ", from), subproof(from, p.leaves[:to], true), p.checkpoint(to)), p.checkpoint(from))
+		extends(
+			fmt.Sprintf("%d to %d", from, to),
+			true,
+			proofText(
+				fmt.Sprint("old ", from),
+				subproof(from, p.leaves[:to], true),
+				p.checkpoint(to),
+			),
+			p.checkpoint(from),
+		)
 	}
 	hashes, c = subproof(3, p.leaves[:7], true), p.checkpoint(7)
 	extends("another old size", false, proofText("old 4", hashes, c), p.checkpoint(3))

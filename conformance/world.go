@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,7 @@ func (t *trial) newWorld(documents []string, change ...func(w *world)) *world {
 	policy, err := compile(documents...)
 	t.must(err, "the policy of the case")
 	w.options = helm.Options{Policy: policy, Key: w.key, LogKey: keyOf("log"), Store: w.store, Origin: origin,
-		Now: w.clock.Now, Rand: t.random, Drivers: map[string]executor.Driver{}}
+		Now: w.clock.Now, Rand: rand.NewChaCha8([32]byte{}), Drivers: map[string]executor.Driver{}}
 	for _, tool := range policy.Tools() {
 		w.options.Drivers[tool.Name] = w
 	}
