@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Want is the name of the file with the answer, which is not kept here.
+// Want is the name of the file with the answer. It is kept if the case has it; if not, package
+// conformance keeps it.
 const Want = "want.json"
 
 // A Case is the input of a vector.
