@@ -23,7 +23,8 @@ func TestDocumentExamples(t *testing.T) {
 	t.Parallel()
 	var examples []byte
 	for _, name := range []string{
-		"example_test.go", "helmtest/example_test.go", "sandbox/example_test.go", "sandbox/testdata/sum/main.go",
+		"example_test.go", "conformance/example_test.go", "helmtest/example_test.go",
+		"sandbox/example_test.go", "sandbox/testdata/sum/main.go",
 	} {
 		source, err := os.ReadFile(root + "/" + name)
 		require.NoError(t, err)
