@@ -250,8 +250,8 @@ func (w *world) do(ctx context.Context, x *step) (*call, []string) {
 	return c, failures
 }
 
-// replay judges the calls of a transcript, and compares them with what the case says. It returns the
-// first call that came out otherwise.
+// replay judges the calls of a transcript, and compares them with what the case says. It returns
+// the first call that came out otherwise.
 func (w *world) replay(ctx context.Context, x *step) (first *call, failures []string, err error) {
 	k, err := w.kernelFor(x)
 	if err != nil {
