@@ -264,8 +264,8 @@ func denies(w *world, frozen *world, reason contracts.ReasonCode, faults []fault
 	w.check((a.Pending != nil) == asks && errors.Is(a.Err(), helm.ErrApprovalRequired) == asks, "%s: pending", reason)
 }
 
-// withFaults makes a call with faults, in w or in a world that is frozen. It returns the world of the
-// call.
+// withFaults makes a call with faults, in w or in a world that is frozen. It returns the world of
+// the call.
 func withFaults(w *world, frozen *world, faults []fault) (*world, answer) {
 	d := moving(w)
 	for _, f := range faults {

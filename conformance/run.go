@@ -40,15 +40,16 @@ func always(list func() []gateCase) gate {
 // gates are all gates, in order; nil: not built.
 func gates() [len(gateNames)]gate {
 	return [len(gateNames)]gate{
-		0: always(withVectors(1, canonicalCases)),
-		1: always(boundaryCases),
-		3: always(approvalCases),
-		4: always(withVectors(5, graphCases)),
-		5: always(withVectors(6, trustCases)),
-		6: always(withVectors(7, packCases)),
-		7: always(withVectors(8, replayCases)),
-		8: always(driftCases),
-		9: always(idempotencyCases),
+		0:  always(withVectors(1, canonicalCases)),
+		1:  always(boundaryCases),
+		3:  always(approvalCases),
+		4:  always(withVectors(5, graphCases)),
+		5:  always(withVectors(6, trustCases)),
+		6:  always(withVectors(7, packCases)),
+		7:  always(withVectors(8, replayCases)),
+		8:  always(driftCases),
+		9:  always(idempotencyCases),
+		10: islandCases,
 	}
 }
 
