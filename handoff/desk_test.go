@@ -231,14 +231,14 @@ func TestRequestIsOver(t *testing.T) {
 func TestDurableFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	release := w.gate.hold()
+	await, release := w.gate.hold()
 	ctx, cancel := context.WithCancel(context.Background())
 	got := make(chan *Ticket)
 	go func() {
 		_, _, ticket := w.Begin(ctx, w.intent("mail"), definition)
 		got <- ticket
 	}()
-	time.Sleep(10 * time.Millisecond)
+	await()
 	cancel()
 	select {
 	case <-got:
@@ -293,7 +293,7 @@ func TestRetry(t *testing.T) {
 func TestRetryAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
-	release := w.gate.hold()
+	await, release := w.gate.hold()
 	got := make(chan *Ticket)
 	over, cancel := context.WithCancel(context.Background())
 	for i := range 20 {
@@ -308,7 +308,7 @@ func TestRetryAtOnce(t *testing.T) {
 			got <- ticket
 		}()
 	}
-	time.Sleep(10 * time.Millisecond)
+	await()
 	cancel()
 	for range 9 { // at least: the tenth may be the one that was judged
 		select {
@@ -341,12 +341,16 @@ func TestDropBeforeItOpens(t *testing.T) {
 	t.Parallel()
 	for name, drop := range map[string]func(*Desk){
 		"session": func(d *Desk) { d.DropSession("s") },
-		"desk":    func(d *Desk) { go d.Close(context.Background()) },
+		"desk": func(d *Desk) {
+			over, cancel := context.WithCancel(context.Background())
+			cancel()
+			assert.ErrorIs(t, d.Close(over), context.Canceled)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, 0)
-			release := w.gate.hold()
+			await, release := w.gate.hold()
 			type answer struct {
 				d      helm.Decision
 				r      helm.Receipt
@@ -357,9 +361,8 @@ func TestDropBeforeItOpens(t *testing.T) {
 				d, r, ticket := w.Begin(context.Background(), w.intent("mail"), definition)
 				got <- answer{d, r, ticket}
 			}()
-			time.Sleep(10 * time.Millisecond)
+			await()
 			drop(w.Desk)
-			time.Sleep(5 * time.Millisecond)
 			release()
 			a := <-got
 			assert.True(t, a.ticket == nil && a.r.Record.Reason == contracts.ReasonToolCanceled, "%+v", a)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,11 +53,13 @@ type world struct {
 // killed.
 type gate struct {
 	proofgraph.Store
-	mu   sync.RWMutex
-	dead atomic.Bool
+	mu    sync.RWMutex
+	dead  atomic.Bool
+	asked atomic.Int64 // appends so far, those that wait included
 }
 
 func (g *gate) Append(ctx context.Context, b proofgraph.Batch) error {
+	g.asked.Add(1)
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.dead.Load() {
@@ -67,10 +70,17 @@ func (g *gate) Append(ctx context.Context, b proofgraph.Batch) error {
 
 var errKilled = errors.New("the process was killed")
 
-// hold makes appends wait until the function that it returns is called.
-func (g *gate) hold() (release func()) {
+// hold makes appends wait until the function that it returns is called. Await returns when one
+// waits: a call is decided then, and not durable.
+func (g *gate) hold() (await, release func()) {
 	g.mu.Lock()
-	return g.mu.Unlock
+	before := g.asked.Load()
+	await = func() {
+		for g.asked.Load() == before {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return await, g.mu.Unlock
 }
 
 func newWorld(t *testing.T, open int, change ...func(*helm.Options)) *world {
