@@ -32,7 +32,7 @@ func BenchmarkRows(b *testing.B) {
 	benchmark(b, suiteOf(b, cases.String()), 10000, Options{})
 }
 
-// BenchmarkMutants runs the mutants of POLICY.md's three documents under 200 cases. Those that
+// BenchmarkMutants runs the mutants of the bank's three documents under 200 cases. Those that
 // notice the changes come last.
 func BenchmarkMutants(b *testing.B) {
 	text, err := os.ReadFile("testdata/stack_cases.yaml")

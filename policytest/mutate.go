@@ -101,7 +101,7 @@ func (s *Suite) mutants(ctx context.Context, o Options, c *counter, ok map[int]b
 		if r := results[i]; r.loads {
 			m.Killer, m.Cases, m.Survived = r.killer, r.cases, r.killer == ""
 			for _, x := range s.ignored {
-				if x.mutant == m.Kind && x.pointer == m.Document+"#"+m.Pointer {
+				if x.fits(m) {
 					m.Ignored, m.Survived = x.why, false
 				}
 			}
@@ -111,11 +111,16 @@ func (s *Suite) mutants(ctx context.Context, o Options, c *counter, ok map[int]b
 	return loaded
 }
 
+// fits reports whether it ignores a mutant: all of its kind there, or the one with its change.
+func (x ignored) fits(m Mutant) bool {
+	kind := x.mutant == m.Kind || x.mutant == m.Kind+": "+m.Change
+	return kind && x.pointer == m.Document+"#"+m.Pointer
+}
+
 // idleMutants returns the ignores of mutants that fit none.
 func (s *Suite) idleMutants(list []Mutant) (faults []string) {
 	for _, x := range s.ignored {
-		fits := func(m Mutant) bool { return x.mutant == m.Kind && x.pointer == m.Document+"#"+m.Pointer }
-		if x.mutant != "" && !slices.ContainsFunc(list, fits) {
+		if x.mutant != "" && !slices.ContainsFunc(list, x.fits) {
 			line := explained.Position(s.doc.Lines, x.at).Line
 			fault := fmt.Sprintf("%s:%d: %s: ignores no mutant %q", s.doc.Name, line, x.pointer, x.mutant)
 			faults = append(faults, fault)

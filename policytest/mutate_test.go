@@ -168,3 +168,28 @@ func TestOnlyEverTrue(t *testing.T) {
 	assert.Equal(t, "", lacks(yes+no))
 	assert.Equal(t, "never reached", lacks("  - {call: send_money, args: {}, want: DENY, reason: SCHEMA_VIOLATION}\n"))
 }
+
+// An ignore with the change of a mutant ignores that one alone.
+func TestIgnoreOneChange(t *testing.T) {
+	t.Parallel()
+	for mutant, want := range map[string][]string{
+		"bound moved":               {"", ""},
+		"bound moved: 1000 to 1001": {"", "survived"}, "bound moved: 1000 to 999": {"survived", ""},
+	} {
+		r := mustRun(t, suiteOf(t, `  - {caller: ann, before: [{call: list_payments}], call: send_money, args: {to: GB29NWBK60161331926819, amount: 5}, want: ALLOW}
+ignore: [{at: "bank.yaml#/rules/1/when/gt", mutant: "`+mutant+`", why: a test}]
+`), Options{Mutate: true})
+		var got []string
+		for _, m := range r.Mutants {
+			if m.Pointer == "/rules/1/when/gt" {
+				got = append(got, map[bool]string{true: "survived"}[m.Survived])
+			}
+		}
+		assert.Equal(t, want, got, mutant)
+		assert.Empty(t, r.Faults)
+	}
+	r := mustRun(t, suiteOf(t, `  - {caller: ann, call: list_payments, want: ALLOW}
+ignore: [{at: "bank.yaml#/rules/1/when/gt", mutant: "bound moved: 1000 to 1002", why: a test}]
+`), Options{Mutate: true})
+	assert.Contains(t, r.String(), `ignores no mutant "bound moved: 1000 to 1002"`)
+}

@@ -309,7 +309,7 @@ func TestLogMustReplay(t *testing.T) {
 	assert.ErrorContains(t, w.verified(t.Context()), "the log does not replay")
 }
 
-// The cases of POLICY.md's floor, bundle and overlay cover all of them, and notice each change.
+// The cases of the bank's floor, bundle and overlay cover all of them, and notice each change.
 func TestStack(t *testing.T) {
 	t.Parallel()
 	s, err := Load(os.DirFS("testdata"), "stack_cases.yaml")
