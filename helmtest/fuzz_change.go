@@ -176,7 +176,7 @@ func (z *fuzzer) changeObject(d *draw, o *object, schema crypto.Value) any {
 	case 4:
 		o.members = append(o.members, member{pick(d, "helmtest", "__proto__", "$ref", ""), m.value})
 	case 5:
-		var deep any = m.value
+		deep := m.value
 		for range pick(d, 1, 8, 70) {
 			deep = &object{[]member{{m.key, deep}}}
 		}
