@@ -63,11 +63,11 @@ func path(m int, leaves [][]byte) [][]byte {
 	if n == 1 {
 		return nil
 	}
-	if k := splitAt(n); m < k {
+	k := splitAt(n)
+	if m < k {
 		return append(path(m, leaves[:k]), treeHash(leaves[k:]))
-	} else {
-		return append(path(m-k, leaves[k:]), treeHash(leaves[:k]))
 	}
+	return append(path(m-k, leaves[k:]), treeHash(leaves[:k]))
 }
 
 // subproof is SUBPROOF.
@@ -79,11 +79,11 @@ func subproof(m int, leaves [][]byte, whole bool) [][]byte {
 		}
 		return [][]byte{treeHash(leaves)}
 	}
-	if k := splitAt(n); m <= k {
+	k := splitAt(n)
+	if m <= k {
 		return append(subproof(m, leaves[:k], whole), treeHash(leaves[k:]))
-	} else {
-		return append(subproof(m-k, leaves[k:], false), treeHash(leaves[:k]))
 	}
+	return append(subproof(m-k, leaves[k:], false), treeHash(leaves[:k]))
 }
 
 // note signs a checkpoint.
