@@ -116,7 +116,7 @@ func gradedSecond(t *testing.T, list map[string][]byte) {
 		assert.Equal(t, want, r.Gates[i-1].Result, "gate %d: %v", i, r.Gates[i-1].Failed)
 	}
 	filled := 0
-	for name, answer := range ourAnswers(t, Vectors()) {
+	for name, answer := range ourAnswers(t) {
 		if list[name] == nil || judged[name] != "" {
 			list[name] = answer
 			filled++

@@ -139,10 +139,10 @@ func TestVectorsMetered(t *testing.T) {
 		t.Skip("no module was run: ", err)
 	}
 	defer func() { assert.NoError(t, runtime.Close(context.Background())) }()
-	v := os.DirFS("vectors")
+	v := Vectors()
 	cases, err := vectorCases(v)
 	require.NoError(t, err)
-	list := ourAnswers(t, v)
+	list := ourAnswers(t)
 	ran := 0
 	for _, c := range cases {
 		if c.Gate != 3 {
