@@ -78,6 +78,8 @@ func runFile(t caseT, file string, o policytest.Options) {
 				t.Errorf("%s:%d: %s", file, c.Line, c)
 			case c.Weak:
 				t.Log("weak: it wants DENY for any reason: state reason or rule")
+			case c.Verdicts != nil:
+				t.Log("\n" + c.Verdicts.String())
 			}
 		})
 	}

@@ -134,6 +134,21 @@ func TestPolicySkipsAndWeakCases(t *testing.T) {
 	assert.Regexp(t, `/any: weak: `, said[0])
 }
 
+// The table of a transcript is logged, and is part of a failure.
+func TestPolicyTranscripts(t *testing.T) {
+	t.Parallel()
+	const found = `[{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function",
+		"function": {"name": "find", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "there"}]`
+	for want, logged := range map[string]bool{"ALLOW": true, "DENY": false} {
+		pattern := casesIn(t, "cases:\n  - {name: chat, transcript: chat.json, calls: {1: {want: "+want+"}}}\n")
+		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(pattern), "chat.json"), []byte(found), 0o600))
+		failed, said, _ := noted(pattern, policytest.Options{})
+		all := append(failed, said...)
+		assert.Equal(t, logged, len(failed) == 0, all)
+		assert.Regexp(t, `/chat: (.*\n)+.*calls 1: allow 1, deny 0`, all[0])
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	pattern := casesIn(t, "cases:\n  - {name: one, call: find, want: ALLOW}\n")
