@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/sandbox"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -227,6 +228,68 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A sandbox that does not hold to what was granted fails the gate of the sandbox.
+func TestSandboxFaults(t *testing.T) {
+	t.Parallel()
+	sandboxes, err := sandbox.New(sandbox.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { sandboxes.Close(context.Background()) })
+	load := func(wasm []byte, name string, g contracts.Sandbox) (executor.Driver, error) {
+		return sandboxes.Load(context.Background(), wasm, name, g, sandbox.Host{})
+	}
+	rerun := sandboxes.Rerun(nil)
+	for name, x := range map[string]struct {
+		o      Options
+		failed []string // no: the gate is passed
+	}{
+		"none": {Options{Sandbox: load, Rerun: rerun}, nil},
+		"more memory than was granted": {Options{Rerun: rerun,
+			Sandbox: func(wasm []byte, name string, g contracts.Sandbox) (executor.Driver, error) {
+				if g.Memory == 4 {
+					g.Memory, g.Gas = 0, 1000
+				}
+				return load(wasm, name, g)
+			}}, []string{"memory is stopped"}},
+		"the clock of the host": {Options{Rerun: rerun,
+			Sandbox: func(wasm []byte, name string, g contracts.Sandbox) (executor.Driver, error) {
+				if g.Clock == "" && g.Random == "" && g.Gas+g.Memory+g.Output == 0 {
+					g.Clock, name = "real", "box"
+				}
+				return load(wasm, name, g)
+			}}, []string{"a floor that demands pure, look", "a floor that demands pure, put",
+			"a floor that demands pure, wipe", "a run again gives the receipt's output", "unasked: the clock"}},
+		"a run again that uses no gas": {Options{Sandbox: load,
+			Rerun: func(ctx context.Context, r contracts.Rerunnable) (contracts.RerunResult, error) {
+				result, err := rerun(ctx, r)
+				result.Gas = 0
+				return result, err
+			}}, nil},
+	} {
+		cases, why := sandboxCases(x.o)
+		require.Empty(t, why, name)
+		g := runGate(t.Context(), newSubject(), gateNames[2], cases)
+		var failed []string
+		for _, f := range g.Failed {
+			failed = append(failed, f.Case)
+		}
+		if name == "a run again that uses no gas" {
+			assert.Contains(t, failed, "a run again gives the receipt's output")
+			assert.Contains(t, failed, "vectors/meter/0001")
+			continue
+		}
+		assert.Equal(t, x.failed, failed, "%s: %v", name, g.Failed)
+	}
+}
+
+// Without a sandbox its gate is not run: KERNEL is reached, and FULL is not.
+func TestNoSandbox(t *testing.T) {
+	t.Parallel()
+	r, err := Run(t.Context(), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, NotRun, r.Gates[2].Result)
+	assert.Equal(t, Kernel, r.Level)
+}
+
 // A gate whose cases were all removed is FAILED.
 func TestNoCases(t *testing.T) {
 	t.Parallel()
@@ -257,7 +320,15 @@ func TestCaseNames(t *testing.T) {
 		if g == nil {
 			continue
 		}
-		cases, _ := g(Options{})
+		cases, why := g(
+			Options{Sandbox: func([]byte, string, contracts.Sandbox) (executor.Driver, error) { return nil, nil },
+				Rerun: func(context.Context, contracts.Rerunnable) (contracts.RerunResult, error) {
+					return contracts.RerunResult{}, nil
+				}},
+		)
+		if i == 10 && why != "" {
+			continue // the system permits no namespaces
+		}
 		seen := map[string]bool{}
 		for _, c := range cases {
 			assert.False(t, seen[c.name], "gate %d: %q twice", i+1, c.name)

@@ -184,7 +184,6 @@ func moving(w *world) draft {
 func boundary(t *trial, change ...func(w *world)) *world {
 	trust := registered(t, 1, keyNamed("root", registry.Root), keyNamed("ann", registry.Delegator),
 		keyNamed("olga", registry.Approver, "owner"), keyNamed("on call", registry.Freezer))
-	unbound := func(w *world) { w.options.Drivers = nil }
 	w := t.newWorld(boundaryDocuments(), append([]func(w *world){trust, unbound}, change...)...)
 	for _, session := range []string{"open", "closed"} {
 		d := moving(w)

@@ -17,10 +17,10 @@ import (
 
 // Options are what [Run] needs from its caller. The zero Options run every gate that needs nothing.
 type Options struct {
-	// Sandbox makes a driver that runs a WASI module under grants: sandbox.Load does. The gate of
-	// the sandbox is not run without it.
+	// Sandbox makes a driver that runs a WASI module under grants, as Runtime.Load of package
+	// sandbox does, and Rerun runs one again. The gate of the sandbox is not run without them.
 	Sandbox func(wasm []byte, name string, g contracts.Sandbox) (executor.Driver, error)
-	Rerun   contracts.Rerun // runs a module again, for the gate of the sandbox
+	Rerun   contracts.Rerun
 
 	Programs []string      // executables that island mode runs as well
 	Key      crypto.Signer // signs the report; nil: it is not signed
@@ -42,6 +42,7 @@ func gates() [len(gateNames)]gate {
 	return [len(gateNames)]gate{
 		0:  always(withVectors(1, canonicalCases)),
 		1:  always(boundaryCases),
+		2:  sandboxCases,
 		3:  always(approvalCases),
 		4:  always(withVectors(5, graphCases)),
 		5:  always(withVectors(6, trustCases)),
@@ -53,31 +54,13 @@ func gates() [len(gateNames)]gate {
 	}
 }
 
-// withVectors adds the vectors of a gate to its cases. If the vectors cannot be read, the gate has
-// a case that says so.
+// withVectors adds the vectors of a gate to its cases.
 func withVectors(number int, list func() []gateCase) func() []gateCase {
 	return func() []gateCase {
-		cases, v := list(), Vectors()
-		all, err := vectorCases(v)
-		if err != nil {
-			return append(cases, gateCase{"vectors", func(t *trial) { t.must(err, "reading the vectors") }})
-		}
-		for _, x := range all {
-			if x.Gate == number {
-				cases = append(cases, gateCase{"vectors/" + x.Name, func(t *trial) { holdsVector(t, v, x.Name) }})
-			}
-		}
-		return cases
+		return append(list(), vectorsOf(number, func(_ *trial, v fs.FS, name string) ([]byte, error) {
+			return answerVector(v, name)
+		})...)
 	}
-}
-
-// holdsVector holds the answer of this module to a vector to the one that is wanted.
-func holdsVector(t *trial, v fs.FS, name string) {
-	want, err := fs.ReadFile(v, name+"/want.json")
-	t.must(err, "the answer that is wanted")
-	got, err := answerVector(v, name)
-	t.must(err, "answering")
-	t.must(sameAnswer(want, got), "another answer")
 }
 
 // Run runs all gates against the kernel of this module, and returns their results. The error is
