@@ -15,8 +15,6 @@ import (
 // A failure shows none of the values of a call, unless go test has -v.
 func TestFailuresHideValues(t *testing.T) {
 	t.Parallel()
-	w := desk(t)
-	w.User("s3cret-user")
 	secrets := 0
 	secret := func() (list string) {
 		for range 20 {
@@ -25,7 +23,11 @@ func TestFailuresHideValues(t *testing.T) {
 		}
 		return list
 	}
-	for range 50 {
+	var w *World
+	for i := range 50 {
+		if i%5 == 0 { // each block reads the whole log
+			w = desk(t).User("s3cret0")
+		}
 		for _, r := range []*Result{
 			w.Call("say", map[string]any{"text": secret()}),
 			w.Call("pay", map[string]any{"amount": 5, "currency": secret(), "to": map[string]any{"iban": secret()}}),
