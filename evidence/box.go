@@ -8,15 +8,16 @@ import (
 // A box is a sandbox as the kept inputs of a call have it.
 type box struct {
 	is     contracts.Digest // of module, profile and grants
-	gas    uint64           // that is granted
+	inputs contracts.Digest
+	gas    uint64 // that is granted
 	closed bool
 }
 
-func boxOf(s *contracts.SandboxInfo) *box {
+func boxOf(s *contracts.SandboxInfo, inputs contracts.Digest) *box {
 	if s == nil {
 		return nil
 	}
-	b := &box{is: sandboxOf(s.Module, s.Profile, s.GrantsHash())}
+	b := &box{is: sandboxOf(s.Module, s.Profile, s.GrantsHash()), inputs: inputs}
 	if s.Grants != nil {
 		b.gas, b.closed = s.Grants.Gas, s.Grants.Closed()
 	}

@@ -120,7 +120,7 @@ func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
 	st, f := p.r.reread.statement(run.Decision)
 	var in *contracts.Inputs
 	if f == nil {
-		in, f = p.r.reread.inputsOf(run.Decision, st.Decision)
+		in, f = p.r.reread.inputsOf(run.Decision, st.Decision.InputsHash)
 	}
 	switch {
 	case f != nil:

@@ -77,7 +77,7 @@ func (r *replayer) judgement(
 		return r.blobs.note(r.blobs.fault(d.InputsHash, what))
 	}
 	call.kept = true
-	call.box = boxOf(in.Sandbox)
+	call.box = boxOf(in.Sandbox, d.InputsHash)
 	if field, what := r.asked(st, d, in); field != "" {
 		return r.differs("inputs."+field, what)
 	}

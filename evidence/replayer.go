@@ -64,7 +64,7 @@ func (r *replayer) foldAgain(c *chain) (*session, *Error) {
 		decision := uint64(0)
 		switch {
 		case st.Decision != nil && len(st.Decision.Approvals) > 0:
-			in, f := r.reread.inputsOf(index, st.Decision)
+			in, f := r.reread.inputsOf(index, st.Decision.InputsHash)
 			if f != nil {
 				return nil, f
 			}

@@ -68,12 +68,12 @@ func (x *rereader) statement(index uint64) (*contracts.Statement, *Error) {
 
 // inputsOf reads the inputs of an earlier judgement of that index. It returns nil if they are not
 // there, or are not as they should be, which was noted with that entry.
-func (x *rereader) inputsOf(index uint64, d *contracts.DecisionRecord) (*contracts.Inputs, *Error) {
+func (x *rereader) inputsOf(index uint64, d contracts.Digest) (*contracts.Inputs, *Error) {
 	if x.absent.has(index) {
 		return nil, nil
 	}
 	m := x.memory()
-	b, i, f := x.blobs.content(d.InputsHash, m)
+	b, i, f := x.blobs.content(d, m)
 	if f == nil && i != noBlob {
 		if in, err := m.inputs.Inputs(b); err == nil {
 			return in, nil
@@ -82,7 +82,7 @@ func (x *rereader) inputsOf(index uint64, d *contracts.DecisionRecord) (*contrac
 		return nil, f
 	}
 	if x.blobs.bad == nil {
-		return nil, x.from.unreadable(&d.InputsHash, errChanged)
+		return nil, x.from.unreadable(&d, errChanged)
 	}
 	return nil, nil
 }

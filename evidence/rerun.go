@@ -117,11 +117,7 @@ func (q *rerunner) rerunnable(x *contracts.Receipt, call *pending) (*rerun, *Err
 	if f != nil || p.policy == nil {
 		return nil, f
 	}
-	st, f := r.reread.statement(call.index)
-	if f != nil {
-		return nil, f
-	}
-	in, f := r.reread.inputsOf(call.index, st.Decision)
+	in, f := r.reread.inputsOf(call.index, call.box.inputs)
 	if f != nil || in == nil {
 		return nil, f
 	}
