@@ -2,6 +2,8 @@ package conformance_test
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/helmkernel/helm/conformance"
@@ -38,6 +40,15 @@ func TestConformance(t *testing.T) {
 		want = conformance.Kernel // and the table says why
 	}
 	assert.Equal(t, want, report.Level)
+	if want == conformance.Full {
+		readme, err := os.ReadFile("../README.md")
+		require.NoError(t, err)
+		for line := range strings.Lines(report.String()) {
+			if !strings.HasPrefix(line, "of: ") {
+				assert.Contains(t, string(readme), "    "+line, "the table of README.md")
+			}
+		}
+	}
 	opened, err := conformance.Open(report.Envelope, public)
 	require.NoError(t, err)
 	assert.Equal(t, report.String(), opened.String())
