@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"encoding/json"
@@ -306,6 +307,19 @@ func (w *world) verified() evidence.Report {
 	w.check(report.Success(evidence.Logged), "the log is %s, signer %s, want LOGGED", report.Level, report.Signer)
 	w.check(report.Replay.Differing == 0, "%d verdicts do not replay", report.Replay.Differing)
 	return report
+}
+
+// pack writes a pack of the whole log, up to a new checkpoint.
+func (w *world) pack() []byte {
+	_, err := w.kernel.Checkpoint(w.ctx)
+	w.must(err, "a checkpoint")
+	var b bytes.Buffer
+	signer := w.packKey
+	if signer == "" {
+		signer = "kernel"
+	}
+	w.must(w.write(&b, w.store.Store, keyOf(signer)), "writing a pack")
+	return b.Bytes()
 }
 
 // A faultyStore is a store of which one Append can be made to fail.
