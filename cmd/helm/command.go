@@ -87,7 +87,8 @@ func (a *app) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(a.policy(), a.pack(), a.log(), answer(a, "approve"), answer(a, "refuse"), conform(a), keygen(a), a.version())
+	root.AddCommand(a.policy(), a.pack(), a.log(), answer(a, "approve"), answer(a, "refuse"))
+	root.AddCommand(conform(a), keygen(a), a.version())
 	return root
 }
 
