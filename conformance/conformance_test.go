@@ -10,6 +10,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/sandbox"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ import (
 // the table.
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	key, err := crypto.GenerateKey()
 	require.NoError(t, err)
 	public, err := crypto.PublicOf(key)
@@ -45,7 +47,7 @@ func TestConformance(t *testing.T) {
 		require.NoError(t, err)
 		for line := range strings.Lines(report.String()) {
 			if !strings.HasPrefix(line, "of: ") {
-				assert.Contains(t, string(readme), "    "+line, "the table of README.md")
+				assert.True(t, strings.Contains(string(readme), "    "+line), "README.md has not the line %s", line)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/sandbox"
 	"github.com/stretchr/testify/assert"
@@ -211,7 +212,7 @@ func TestFaults(t *testing.T) {
 			x.seed(s)
 			list := gates()
 			for i := range list {
-				if testing.Short() && !slices.Contains(x.failed, i+1) {
+				if (testing.Short() || race.Enabled) && !slices.Contains(x.failed, i+1) {
 					list[i] = nil
 				}
 			}
@@ -284,6 +285,7 @@ func TestSandboxFaults(t *testing.T) {
 // Without a sandbox its gate is not run: KERNEL is reached, and FULL is not.
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r, err := Run(t.Context(), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, NotRun, r.Gates[2].Result)

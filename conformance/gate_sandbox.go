@@ -225,8 +225,13 @@ func (h sandboxHook) limits() (list []gateCase) {
 		{"time", spins, contracts.Sandbox{Gas: 1e12}, contracts.ReasonTimeExhausted},
 	} {
 		list = append(list, gateCase{x.name + " is stopped", func(t *trial) {
-			w := t.newWorld([]string{sandboxPolicy}, unbound)
-			a := w.guard(boxed(either(x.name == "time", "hurry", "look"), h.driver(t, x.wasm, "box", x.grants)))
+			var w *world
+			var a answer
+			// On a busy machine the guest may not hear in time that its time is over.
+			for try := 0; try < 5 && (w == nil || a.Reason == contracts.ReasonToolTimeout); try++ {
+				w = t.newWorld([]string{sandboxPolicy}, unbound)
+				a = w.guard(boxed(either(x.name == "time", "hurry", "look"), h.driver(t, x.wasm, "box", x.grants)))
+			}
 			t.check(a.Reason == x.reason && a.Verdict == contracts.Deny, "%s (%s), want %s", a.Reason, a.Why, x.reason)
 			t.check(errors.Is(a.Err(), helm.ErrWithheld) && a.receipt.Output == nil, "an output was released")
 			outcome, _ := x.reason.Ending()

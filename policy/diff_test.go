@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -277,6 +278,7 @@ func texts(p *guardian.Policy) string {
 // TestDiffWidens: if no change widens, no call is allowed that was not.
 func TestDiffWidens(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	calls := 100_000
 	if testing.Short() {
 		calls = 10_000

@@ -19,6 +19,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/grammar"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/several"
 )
 
@@ -132,6 +133,7 @@ func TestSchema(t *testing.T) {
 // schema.
 func TestSchemaMisspelt(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	check, tried, refused := valid(t), map[string]bool{}, 0
 	stacks, err := repository()
 	require.NoError(t, err)

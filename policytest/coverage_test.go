@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/explained"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -139,6 +140,7 @@ func object(t *testing.T, text string) (v any) {
 // says.
 func TestCoverageIsExact(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := maker{rand.New(rand.NewPCG(7, 8))}
 	stacks, compared, hits := 0, 0, map[string]int{}
 	rounds := 200

@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // talk is a conversation in the form of chat: each call is a tool, its arguments and its result, of
@@ -190,6 +191,7 @@ func TestTranscriptFaults(t *testing.T) {
 // fails.
 func TestTranscriptHidesValues(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	rounds := 2500 // of four secrets
 	if testing.Short() {
 		rounds = 100

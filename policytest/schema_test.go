@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 )
 
@@ -119,6 +120,7 @@ var unknown = regexp.MustCompile(`unknown key "([^"]+)"`)
 // policy.Schema.
 func TestSchemaOfCasesMisspelt(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	valid := schemaOf(t)
 	doc, err := policy.Parse("c.yaml", []byte(everyKey))
 	require.NoError(t, err)

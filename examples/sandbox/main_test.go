@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // want are parts of lines that the program prints, in order. Gas and digests are those of the Go
@@ -46,6 +48,7 @@ var reasons = map[string]string{
 }
 
 func TestSandbox(t *testing.T) {
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: building and compiling three guests takes half a minute; without it they run")
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestEndless runs guests without an end: the host is asked again and again, and ends each.
@@ -120,6 +122,7 @@ func TestChecks(t *testing.T) {
 // TestLinear rewrites modules of 32 MiB of what takes longest, which takes seconds. Were it not
 // linear, the test would not end in time.
 func TestLinear(t *testing.T) {
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("32 MiB are rewritten in full runs")
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tetratelabs/wazero"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // specModules is how many valid modules without SIMD the engine's specification tests have at
@@ -53,6 +55,7 @@ func specification() (map[string][]byte, error) {
 // TestSpecification checks the promises on all modules of the engine's specification tests.
 func TestSpecification(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	files, err := specification()
 	require.NoError(t, err)
 	all := newTrial(t, wazero.NewRuntimeConfigInterpreter())

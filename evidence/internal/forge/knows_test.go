@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // knowsPack is the pack of KnowsLog, which verifies.
@@ -255,6 +256,7 @@ func TestKnows(t *testing.T) {
 // blob is BLOB, what an entry shows by itself RECORD, and all else REPLAY.
 func TestKnowsEachField(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	_, pack, o := knowsPack(t)
 	tried, at, step := map[error]int{}, 0, Sample(4)
 	// refused has cut change the pack, and return the check that must refuse it.
