@@ -38,7 +38,10 @@ type Desk struct {
 
 // A retry is what two requests have in common if the second is sent because the answer to the first
 // was lost.
-type retry struct{ session, key, tool, caller, args string }
+type retry struct {
+	session, key, tool string
+	call               contracts.Digest // of caller and arguments, which may be long
+}
 
 // New returns a desk of k. At most open calls wait at once; 0 is 1,024, each of which takes some
 // 50 KB. If k is nil every Begin denies.
@@ -133,7 +136,8 @@ func retryOf(in *helm.Intent) (key retry, ok bool) {
 	for _, role := range slices.Sorted(slices.Values(c.Roles)) {
 		caller = crypto.AppendString(caller, role)
 	}
-	return retry{in.Session, in.Idempotency, in.Tool, string(caller), string(in.Args)}, true
+	args := crypto.Sum(in.Args) // of a length of its own, so that no role is taken for a part of it
+	return retry{in.Session, in.Idempotency, in.Tool, crypto.Sum(append(caller, args[:]...))}, true
 }
 
 // Ticket returns the ticket of that ID. It returns nil if there is none: it was settled more than
