@@ -127,23 +127,31 @@ func BenchmarkMetered(b *testing.B) {
 	}
 }
 
-// A call: to make an instance of compiled code, run it and close it. The small guest has 100 KB of
-// code, of which it runs little.
+// A guest of a benchmark: a small one has 100 KB of code, of which it runs little.
+type maker func(b *testing.B) []byte
+
+var guests = map[string]maker{
+	"small": func(*testing.B) []byte { return hundredKB() },
+	"Go":    func(b *testing.B) []byte { return goGuest(b, "sum") },
+}
+
+// load returns a Runtime that lasts as long as the benchmark, and the guest in it.
+func (guest maker) load(b *testing.B) (*Runtime, *Module, int) {
+	b.Helper()
+	wasm := guest(b)
+	r, err := New(Options{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, r.Close(context.Background())) })
+	m, err := r.Load(context.Background(), wasm, "box", contracts.Sandbox{}, Host{})
+	require.NoError(b, err)
+	return r, m, len(wasm)
+}
+
+// A call: to make an instance of compiled code, run it and close it.
 func BenchmarkCall(b *testing.B) {
-	for _, guest := range []struct {
-		name string
-		wasm func(b *testing.B) []byte
-	}{
-		{"small", func(*testing.B) []byte { return hundredKB() }},
-		{"Go", func(b *testing.B) []byte { return goGuest(b, "sum") }},
-	} {
-		b.Run(guest.name, func(b *testing.B) {
-			wasm := guest.wasm(b)
-			r, err := New(Options{})
-			require.NoError(b, err)
-			defer r.Close(context.Background())
-			m, err := r.Load(context.Background(), wasm, "box", contracts.Sandbox{}, Host{})
-			require.NoError(b, err)
+	for name, guest := range guests {
+		b.Run(name, func(b *testing.B) {
+			r, m, size := guest.load(b)
 			calls, thread := 0, time.Duration(0)
 			run := func() {
 				end := r.run(context.Background(), &job{code: m.code, grants: &m.grants, decided: decided,
@@ -157,7 +165,7 @@ func BenchmarkCall(b *testing.B) {
 					}
 				})
 			})
-			b.ReportMetric(float64(len(wasm))/1e3, "KB")
+			b.ReportMetric(float64(size)/1e3, "KB")
 			b.ReportMetric(float64(thread.Microseconds())/float64(calls), "µs")
 			b.ReportMetric(float64(all.Microseconds())/float64(calls), "µs-with-collector")
 		})
@@ -220,20 +228,9 @@ rules:
 // next to what the runs themselves take, all on one processor.
 func BenchmarkRerun(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	for _, guest := range []struct {
-		name string
-		wasm func(b *testing.B) []byte
-	}{
-		{"small", func(*testing.B) []byte { return hundredKB() }},
-		{"Go", func(b *testing.B) []byte { return goGuest(b, "sum") }},
-	} {
-		b.Run(guest.name, func(b *testing.B) {
-			wasm := guest.wasm(b)
-			r, err := New(Options{})
-			require.NoError(b, err)
-			defer r.Close(context.Background())
-			m, err := r.Load(context.Background(), wasm, "box", contracts.Sandbox{}, Host{})
-			require.NoError(b, err)
+	for name, guest := range guests {
+		b.Run(name, func(b *testing.B) {
+			r, m, _ := guest.load(b)
 			const calls = 1000
 			store := proofgraph.NewMemory()
 			k, err := helm.New(helm.Options{Policy: kerneltest.Compile(b, rerunPolicy), Key: kerneltest.SeedKey(b, 1),
