@@ -301,7 +301,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestClosedKernel: without a kernel nothing is called, nor shown.
+// TestClosedKernel: without a kernel nothing is called.
 func TestClosedKernel(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, Options{})
