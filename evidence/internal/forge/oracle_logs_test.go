@@ -264,7 +264,7 @@ func TestOracleGen(t *testing.T) {
 		theirs.ProofGraphHash != r.ProofGraphHash.String() || len(r.Replay.Engines) != 1 {
 		t.Fatalf("ours   %+v, %v\ntheirs %+v", r, err, theirs)
 	}
-	unread, idle := answers(t, "testdata/unread_gen.txt"), words(t, "testdata/inapplicable_gen.txt")
+	idle := words(t, "testdata/inapplicable_gen.txt")
 	refused, later, passed := 0, 0, 0
 	var nothing []string
 	for x := range o.spoil(pack, nil, seedG1, seedG2) {
@@ -279,10 +279,6 @@ func TestOracleGen(t *testing.T) {
 			ours = e.Check.Error()
 		}
 		switch {
-		case unread[x.name] != "":
-			assert.Equal(t, unread[x.name], ours, "%s: %v", x.name, err)
-			assert.Equal(t, x.check, o.verify(x.pack, "-key", pin).Errors[0].Check, x.name)
-			delete(unread, x.name)
 		case ours == x.check:
 			refused++
 		// Gaps and condense entries.
@@ -299,7 +295,6 @@ func TestOracleGen(t *testing.T) {
 	}
 	t.Logf("%d mutations refused, %d more by name, %d no fault or another", refused, later, passed)
 	assert.Equal(t, idle, nothing, "the mutations that find nothing")
-	assert.Empty(t, unread, "exceptions that are none")
 	assert.True(t, refused >= 470 && later <= 40 && passed <= 75, "%d were refused, %d by name, and %d not",
 		refused, later, passed)
 }
