@@ -13,9 +13,9 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/explained"
 	"github.com/helmkernel/helm/policytest"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
@@ -172,26 +172,9 @@ func (b *bench) tick() {
 	b.moved = false
 }
 
-// settle closes the kernel and has the log verified with replay. All verdicts must be made again,
-// but the kernel's own.
+// settle closes the kernel and has the log verified with replay.
 func (b *bench) settle() error {
-	ctx := context.Background()
-	if _, err := b.kernel.Checkpoint(ctx); err != nil {
-		return err
-	}
-	if err := b.kernel.Close(); err != nil {
-		return err
-	}
-	r, err := evidence.VerifyStore(ctx, b.store, evidence.Options{Trust: b.kernel.Trust(), Origin: origin})
-	switch {
-	case err != nil:
-		return err
-	case r.Level < evidence.Logged || r.Fault != nil:
-		return fmt.Errorf("the log is %v: %v", r.Level, r.Fault)
-	case r.Replay.Differing+r.Replay.NotReplayable > 0 || r.Open != nil || r.Behind > 0:
-		return fmt.Errorf("the log does not replay: %v", r)
-	}
-	return nil
+	return explained.Verified(context.Background(), b.kernel, b.store, origin)
 }
 
 // As returns a World whose calls are made for a caller.

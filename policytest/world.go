@@ -15,7 +15,6 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/cell"
@@ -446,22 +445,7 @@ func (c *call) unlike(w want) (failures []string) {
 	return failures
 }
 
-// verified has the log verified with replay. All verdicts must be made again, but the kernel's own.
+// verified has the log verified with replay.
 func (w *world) verified(ctx context.Context) error {
-	if _, err := w.kernel.Checkpoint(ctx); err != nil {
-		return err
-	}
-	if err := w.kernel.Close(); err != nil {
-		return err
-	}
-	report, err := evidence.VerifyStore(ctx, w.store, evidence.Options{Trust: w.kernel.Trust(), Origin: origin})
-	switch {
-	case err != nil:
-		return err
-	case report.Level < evidence.Logged || report.Fault != nil:
-		return fmt.Errorf("the log is %v: %v", report.Level, report.Fault)
-	case report.Replay.Differing+report.Replay.NotReplayable > 0 || report.Open != nil || report.Behind > 0:
-		return errors.New("the log does not replay: " + report.String())
-	}
-	return nil
+	return explained.Verified(ctx, w.kernel, w.store, origin)
 }

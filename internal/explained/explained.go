@@ -1,6 +1,6 @@
 // Package explained judges the recorded calls of a log again, for those who ask what was evaluated:
-// package policytest counts it, and failures of policytest and helmtest print the steps that
-// decided.
+// package policytest counts it, failures of policytest and helmtest print the steps that decided,
+// and the command prints all of them.
 package explained
 
 import (
