@@ -14,7 +14,7 @@ MISSPELL    := github.com/golangci/misspell/cmd/misspell@v0.8.0
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # A count: a fuzz run that ends by the clock fails now and then with "context deadline exceeded".
-FUZZTIME ?= 20000x
+FUZZTIME ?= 10000x
 
 # The tests of all modules of the workspace.
 test:
@@ -25,7 +25,7 @@ short:
 	go test -short ./...
 
 race:
-	go test -race ./...
+	go test -race work
 
 lint:
 	@files=$$(find . -name '*.go' -not -path './.git/*' | wc -l); \
@@ -33,8 +33,8 @@ lint:
 	unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted" >&2; exit 1; }; \
 	echo "$$files files are formatted"
-	go vet ./...
-	go run $(STATICCHECK) ./...
+	go vet work
+	go run $(STATICCHECK) work
 	go run $(REVIVE) -config .ci/revive.toml ./...
 	git ls-files '*.go' '*.md' '*.yaml' '*.yml' Makefile .ci | xargs go run $(MISSPELL) -error -i nmae,aproval,ouput
 
@@ -42,7 +42,7 @@ lint:
 # Without helmtest: an input of its targets is a kernel and its log, and the tests run their seeds.
 fuzz:
 	@targets=0; \
-	for package in $$(go list ./... | grep -v '/helmtest$$'); do \
+	for package in $$(go list work | grep -v '/helmtest$$'); do \
 		listed=$$(go test -list '^Fuzz' "$$package"); \
 		for name in $$(grep '^Fuzz' <<<"$$listed" || true); do \
 			echo "$$package $$name"; \
@@ -76,12 +76,12 @@ examples:
 	[ "$$examples" -gt 0 ] || { echo 'there is no example' >&2; exit 1; }; \
 	echo "$$examples examples"
 
-# Modules of their own, outside the workspace.
+# The modules that stand below this one, each by itself.
 modules:
 	@modules=0; \
 	while IFS= read -r mod; do \
 		echo "in $$(dirname "$$mod")"; \
-		(cd "$$(dirname "$$mod")" && GOWORK=off go vet ./... && GOWORK=off go test ./...); \
+		(cd "$$(dirname "$$mod")" && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./... && GOWORK=off go test ./...); \
 		modules=$$((modules + 1)); \
 	done < <(find . -mindepth 2 -name go.mod -not -path '*/testdata/*'); \
 	echo "$$modules modules"

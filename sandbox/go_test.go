@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // goGuest builds a program in testdata, by the Go that runs the tests: go test
@@ -38,6 +39,7 @@ func goGuest(t testing.TB, name string) []byte {
 // A program in Go runs in its world, and gets out of it by nothing that the standard library does.
 func TestGoGuest(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	wasm := goGuest(t, "guest")
 	r := newRoom(t)
 	tree := fstest.MapFS{"a": {Data: []byte("alpha")}, "d/b": {Data: []byte("beta")}, "d/c": {}}
@@ -85,6 +87,7 @@ func TestGoGuest(t *testing.T) {
 // The program that docs/SANDBOX.md shows.
 func TestDocumentedGuest(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := newRoom(t)
 	m := r.load(goGuest(t, "sum"), contracts.Sandbox{}, Host{})
 	assert.Equal(t, `{"sum":6.5}`+"\n", r.tell(context.Background(), m, `{"numbers":[1,2,3.5]}`).output)

@@ -3,6 +3,7 @@ package filestore
 import (
 	"testing"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/crash"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
@@ -24,12 +25,31 @@ func init() {
 	}
 }
 
-func TestCrashPowerAtEachChange(t *testing.T) { crash.PowerAtEachChange(t) }
-func TestCrashPowerUnderLoad(t *testing.T)    { crash.PowerUnderLoad(t) }
-func TestCrashRepairAtEachByte(t *testing.T)  { crash.RepairAtEachByte(t) }
-func TestCrashDiskFails(t *testing.T)         { crash.DiskFails(t) }
-func TestCrashReadingFails(t *testing.T)      { crash.ReadingFails(t) }
-func TestCrashHarnessFindsLiars(t *testing.T) { crash.HarnessFindsLiars(t) }
+func TestCrashPowerAtEachChange(t *testing.T) {
+	race.Alone(t)
+	crash.PowerAtEachChange(t)
+}
+
+func TestCrashPowerUnderLoad(t *testing.T) { crash.PowerUnderLoad(t) }
+func TestCrashRepairAtEachByte(t *testing.T) {
+	race.Alone(t)
+	crash.RepairAtEachByte(t)
+}
+
+func TestCrashDiskFails(t *testing.T) {
+	race.Alone(t)
+	crash.DiskFails(t)
+}
+
+func TestCrashReadingFails(t *testing.T) {
+	race.Alone(t)
+	crash.ReadingFails(t)
+}
+
+func TestCrashHarnessFindsLiars(t *testing.T) {
+	race.Alone(t)
+	crash.HarnessFindsLiars(t)
+}
 
 func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
 	crash.HarnessFindsRecoveryThatIsNone(t)

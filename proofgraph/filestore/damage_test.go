@@ -68,6 +68,7 @@ func flipped(b []byte, at int, bit int) []byte {
 // when the log is opened or when the byte is read.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 12
 	good := logOf(t, n)
 	names := good.segments()
@@ -116,6 +117,7 @@ func carries(t *testing.T, b []byte, at int) bool {
 // acknowledged frames stay.
 func TestWhateverIsBehindTheEnd(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 5
 	good := logOf(t, n)
 	names := good.segments()
@@ -139,6 +141,7 @@ func TestWhateverIsBehindTheEnd(t *testing.T) {
 // A file that was cut is an error, wherever that was, if anything is missing.
 func TestEveryCutIsNoticed(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 12
 	good := logOf(t, n)
 	for _, name := range good.segments() {
@@ -160,6 +163,7 @@ func TestEveryCutIsNoticed(t *testing.T) {
 // The frame is dropped, or is whole; and the log goes on.
 func TestTornTailsAreMended(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 7
 	random := rand.New(rand.NewPCG(3, 4))
 	before, after := logOf(t, n-1), logOf(t, n)

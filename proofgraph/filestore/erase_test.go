@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/crash"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
@@ -280,6 +281,7 @@ func TestEraseOnASickDisk(t *testing.T) {
 // is not dropped.
 func TestDamageBesideAnErasedBlob(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	for _, n := range []int{5, 6} { // with zeros in it, and without
 		damageBesideAnErasedBlob(t, n)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
@@ -87,6 +88,7 @@ func TestWhatIsNotTheLog(t *testing.T) {
 // Indexes are derived: if they are missing, damaged, or of another file, they are written again.
 func TestIndexesAreRebuilt(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 12
 	good := logOf(t, n)
 	indexes := slices.DeleteFunc(slices.Sorted(maps.Keys(good)),

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
@@ -31,6 +32,7 @@ func until(d disk.Disk, changes int) (_ disk.Disk, gone *bool) {
 // cut leaves.
 func TestPowerGoesWhileAKillIsMended(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n, changes = 12, 8
 	cuts := 0
 	for kill, killed := 1, true; killed; kill += stride() {
