@@ -17,9 +17,17 @@ func readImports(t *testing.T) (packages map[string]allowed, tests allowed) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/imports.txt")
 	require.NoError(t, err)
+	packages = parseImports(t, string(text))
+	tests = packages["tests"]
+	delete(packages, "tests")
+	return packages, tests
+}
+
+func parseImports(t *testing.T, text string) (packages map[string]allowed) {
+	t.Helper()
 	packages = map[string]allowed{}
 	var list allowed
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		switch entry, indented := strings.CutPrefix(line, "\t"); {
 		case line == "" || line[0] == '#':
@@ -34,9 +42,7 @@ func readImports(t *testing.T) (packages map[string]allowed, tests allowed) {
 			list[name] = strings.TrimSpace(reason)
 		}
 	}
-	tests = packages["tests"]
-	delete(packages, "tests")
-	return packages, tests
+	return packages
 }
 
 func TestDeps(t *testing.T) {
@@ -48,10 +54,10 @@ func TestDeps(t *testing.T) {
 }
 
 // TestLinked checks what a program that embeds the kernel links, directly or through other
-// packages.
+// packages; and one that hands calls off.
 func TestLinked(t *testing.T) {
 	t.Parallel()
-	packages := goList(t, "{{.ImportPath}}", ".")
+	packages := goList(t, "{{.ImportPath}}", ".", "./handoff")
 	require.True(t, slices.Contains(packages, modulePath) && slices.Contains(packages, "crypto/ed25519"),
 		"go list names %d packages, and not what is surely linked", len(packages))
 	for _, p := range packages {
