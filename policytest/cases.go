@@ -9,29 +9,30 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/grammar"
+	"github.com/helmkernel/helm/internal/keyed"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/trust/registry"
 
 	"io/fs"
 )
 
-func (l *loader) readCases(p node) {
+func (l *loader) readCases(p keyed.Node) {
 	l.names = map[string]bool{}
-	for i, e := range l.list(p) {
-		replayed := e.get("transcript").exists()
+	for i, e := range l.List(p) {
+		replayed := e.Get("transcript").Exists()
 		keys := grammar.Case
 		if replayed {
 			keys = grammar.CaseTranscript
 		}
-		if !l.object(e, keys...) {
+		if !l.Object(e, keys...) {
 			continue
 		}
-		name := l.text(e.get("name"))
+		name := l.Text(e.Get("name"))
 		if name == "" {
 			name = "case " + strconv.Itoa(i+1)
 		}
 		if l.names[name] {
-			l.refuse(e.get("name").at, strconv.Quote(shortened(name))+" twice",
+			l.Refuse(e.Get("name").At, strconv.Quote(keyed.Shortened(name))+" twice",
 				"give each case a name of its own")
 		}
 		l.names[name] = true
@@ -39,15 +40,15 @@ func (l *loader) readCases(p node) {
 			l.s.cases = append(l.s.cases, l.transcript(e, name))
 			continue
 		}
-		rows := e.get("each")
-		if !rows.exists() {
-			l.s.cases = append(l.s.cases, l.scenario(e, node{}, name))
+		rows := e.Get("each")
+		if !rows.Exists() {
+			l.s.cases = append(l.s.cases, l.scenario(e, keyed.Node{}, name))
 			continue
 		}
-		for k, row := range l.list(rows) {
-			if l.object(row, grammar.Case...) {
-				if x := row.get("each"); x.exists() {
-					l.refuse(x.at, "each in a row of each", "write the rows in one list")
+		for k, row := range l.List(rows) {
+			if l.Object(row, grammar.Case...) {
+				if x := row.Get("each"); x.Exists() {
+					l.Refuse(x.At, "each in a row of each", "write the rows in one list")
 				}
 				l.s.cases = append(l.s.cases, l.scenario(e, row, name+"/"+strconv.Itoa(k+1)+rowName(row)))
 			}
@@ -57,43 +58,43 @@ func (l *loader) readCases(p node) {
 
 // rowName is what is added to the number of a row. Its arguments are not: they are values of a
 // call.
-func rowName(row node) string {
-	if name := row.get("name").v.Text(); name != "" {
+func rowName(row keyed.Node) string {
+	if name := row.Get("name").V.Text(); name != "" {
 		return " " + name
 	}
 	return ""
 }
 
 // merged is a case, or a row over it: what the row has comes first.
-type merged struct{ row, of node }
+type merged struct{ row, of keyed.Node }
 
-func (m merged) get(key string) node {
-	if m.row.exists() {
-		if x := m.row.get(key); x.exists() {
+func (m merged) get(key string) keyed.Node {
+	if m.row.Exists() {
+		if x := m.row.Get(key); x.Exists() {
 			return x
 		}
 	}
-	return m.of.get(key)
+	return m.of.Get(key)
 }
 
 // at is where the case stands.
 func (m merged) at() string {
-	if m.row.exists() {
-		return m.row.at
+	if m.row.Exists() {
+		return m.row.At
 	}
-	return m.of.at
+	return m.of.At
 }
 
 // begin reads what comes before the call of a case, or before a transcript.
 func (l *loader) begin(m merged, name string) (s *scenario, base step, names map[string]bool) {
-	s = &scenario{name: name, at: m.at(), skip: l.text(m.get("skip"))}
-	session := l.text(m.get("session"))
+	s = &scenario{name: name, at: m.at(), skip: l.Text(m.get("skip"))}
+	session := l.Text(m.get("session"))
 	if session == "" {
 		session = "case"
 	}
 	base = step{at: s.at, caller: l.caller(m.get("caller")), session: session}
 	names = map[string]bool{}
-	for _, e := range l.list(m.get("before")) {
+	for _, e := range l.List(m.get("before")) {
 		x := l.before(e, base, names)
 		s.steps = append(s.steps, x)
 		if x.name != "" {
@@ -103,16 +104,16 @@ func (l *loader) begin(m merged, name string) (s *scenario, base step, names map
 	return s, base, names
 }
 
-func (l *loader) scenario(of, row node, name string) *scenario {
+func (l *loader) scenario(of, row keyed.Node, name string) *scenario {
 	m := merged{row, of}
 	s, base, names := l.begin(m, name)
 	last := l.call(m, base, names)
-	last.freeze, last.close = l.flag(m.get("freeze")), l.flag(m.get("close"))
+	last.freeze, last.close = l.Flag(m.get("freeze")), l.Flag(m.get("close"))
 	if last.freeze {
-		l.freezer(m.get("freeze").at)
+		l.freezer(m.get("freeze").At)
 	}
-	if !m.get("want").exists() {
-		l.refuse(m.at(), "no want", "write want: ALLOW or want: DENY")
+	if !m.get("want").Exists() {
+		l.Refuse(m.at(), "no want", "write want: ALLOW or want: DENY")
 	}
 	s.steps = append(s.steps, last)
 	l.drivers(s)
@@ -120,19 +121,19 @@ func (l *loader) scenario(of, row node, name string) *scenario {
 }
 
 // transcript reads a case that is the calls of a recorded conversation.
-func (l *loader) transcript(e node, name string) *scenario {
+func (l *loader) transcript(e keyed.Node, name string) *scenario {
 	m := merged{of: e}
 	s, x, _ := l.begin(m, name)
 	x.does, x.replay = "transcript", &replay{wants: map[int]want{}}
-	x.overlays, x.sandbox = l.overlays(e.get("overlay")), l.sandbox(e.get("sandbox"))
-	if p := e.get("words"); p.exists() {
-		if x.replay.words = slices.Contains(grammar.Words, l.text(p)); !x.replay.words {
-			l.refuse(p.at, "not user", "write words: user, or remove it: then no text is the user's")
+	x.overlays, x.sandbox = l.overlays(e.Get("overlay")), l.sandbox(e.Get("sandbox"))
+	if p := e.Get("words"); p.Exists() {
+		if x.replay.words = slices.Contains(grammar.Words, l.Text(p)); !x.replay.words {
+			l.Refuse(p.At, "not user", "write words: user, or remove it: then no text is the user's")
 		}
 	}
 	calls := 0
-	at := e.get("transcript")
-	if file, ok := l.path(at, l.text(at)); ok {
+	at := e.Get("transcript")
+	if file, ok := l.path(at, l.Text(at)); ok {
 		b, err := fs.ReadFile(l.fsys, file)
 		if err == nil {
 			x.replay.turns, err = Transcript(bytes.NewReader(b))
@@ -144,19 +145,19 @@ func (l *loader) transcript(e node, name string) *scenario {
 		}
 		switch {
 		case err != nil:
-			l.refuse(at.at, strings.TrimPrefix(err.Error(), "policytest: "), "correct the transcript")
+			l.Refuse(at.At, strings.TrimPrefix(err.Error(), "policytest: "), "correct the transcript")
 		case calls == 0:
-			l.refuse(at.at, "a transcript without calls", "name one that has some")
+			l.Refuse(at.At, "a transcript without calls", "name one that has some")
 		}
 	}
-	numbers, wants := l.members(e.get("calls"))
+	numbers, wants := l.Members(e.Get("calls"))
 	for i, number := range numbers {
 		n, err := strconv.Atoi(number)
 		if calls > 0 && (err != nil || n < 1 || n > calls || strconv.Itoa(n) != number) {
-			l.refuse(wants[i].at, "no call "+strconv.Quote(shortened(number))+" in the transcript",
+			l.Refuse(wants[i].At, "no call "+strconv.Quote(keyed.Shortened(number))+" in the transcript",
 				"write a number from 1 to "+strconv.Itoa(calls))
 		}
-		if l.object(wants[i], grammar.CaseWant...) {
+		if l.Object(wants[i], grammar.CaseWant...) {
 			x.replay.wants[n] = l.want(merged{of: wants[i]})
 		}
 	}
@@ -170,7 +171,7 @@ func (l *loader) drivers(s *scenario) {
 	for _, x := range s.steps {
 		if before, ok := said[x.tool]; ok && before != x.driver && x.driver != "" && before != "" {
 			what := "the tool has drivers " + before + " and " + x.driver + " in one case"
-			l.refuse(x.at, what, "make two cases of it")
+			l.Refuse(x.at, what, "make two cases of it")
 		}
 		if x.driver != "" {
 			said[x.tool] = x.driver
@@ -185,49 +186,49 @@ func (l *loader) freezer(at string) {
 			return
 		}
 	}
-	l.refuse(at, "nobody can freeze", "add a key of role freezer or root")
+	l.Refuse(at, "nobody can freeze", "add a key of role freezer or root")
 }
 
 // before reads a step that comes before the call of a case.
-func (l *loader) before(e node, base step, names map[string]bool) step {
+func (l *loader) before(e keyed.Node, base step, names map[string]bool) step {
 	x := base
-	x.at = e.at
-	if !l.is(e, crypto.Object) {
+	x.at = e.At
+	if !l.Is(e, crypto.Object) {
 		return x
 	}
 	var does []string
 	for _, a := range grammar.CaseSteps {
-		if e.v.Get(a).Exists() {
+		if e.V.Get(a).Exists() {
 			does = append(does, a)
 		}
 	}
 	if len(does) != 1 {
-		l.refuse(e.at, "neither or several of "+strings.Join(grammar.CaseSteps, ", "), "write one of them in a step")
+		l.Refuse(e.At, "neither or several of "+strings.Join(grammar.CaseSteps, ", "), "write one of them in a step")
 		return x
 	}
 	keys := []string{does[0], "session"}
 	if does[0] == "call" {
 		keys = grammar.CaseCall
 	}
-	if !l.object(e, keys...) {
+	if !l.Object(e, keys...) {
 		return x
 	}
-	if s := l.text(e.get("session")); s != "" {
+	if s := l.Text(e.Get("session")); s != "" {
 		x.session = s
 	}
 	x.does = does[0]
-	switch p := e.get(x.does); x.does {
+	switch p := e.Get(x.does); x.does {
 	case "user":
-		x.words = l.text(p)
+		x.words = l.Text(p)
 	case "after":
-		x.after = l.duration(p)
+		x.after = l.Duration(p)
 	case "freeze":
-		l.flag(p)
-		l.freezer(p.at)
+		l.Flag(p)
+		l.freezer(p.At)
 	case "close":
-		l.flag(p)
+		l.Flag(p)
 	default:
-		if c := e.get("caller"); c.exists() {
+		if c := e.Get("caller"); c.Exists() {
 			x.caller = l.caller(c)
 		}
 		x = l.call(merged{of: e}, x, names)
@@ -238,39 +239,39 @@ func (l *loader) before(e node, base step, names map[string]bool) step {
 // call reads a step that calls a tool. Steps that say nothing of it are by the caller of the base,
 // in its session, and must be allowed.
 func (l *loader) call(m merged, x step, names map[string]bool) step {
-	x.at, x.does, x.name = m.at(), "call", l.text(m.get("name"))
+	x.at, x.does, x.name = m.at(), "call", l.Text(m.get("name"))
 	tool := m.get("call")
-	if !tool.exists() {
-		l.refuse(x.at, "no call", "write call: TOOL")
+	if !tool.Exists() {
+		l.Refuse(x.at, "no call", "write call: TOOL")
 	}
-	x.tool = l.text(tool)
+	x.tool = l.Text(tool)
 	x.want = l.want(m)
 	if x.want.reason != contracts.ReasonToolNotFound {
-		l.tool(tool.at, x.tool)
+		l.tool(tool.At, x.tool)
 	}
 	args, raw := m.get("args"), m.get("raw")
 	switch {
-	case m.row.exists() && m.row.get("args").exists():
-		raw = node{}
-	case m.row.exists() && m.row.get("raw").exists():
-		args = node{}
+	case m.row.Exists() && m.row.Get("args").Exists():
+		raw = keyed.Node{}
+	case m.row.Exists() && m.row.Get("raw").Exists():
+		args = keyed.Node{}
 	}
 	switch {
-	case args.exists() && raw.exists():
-		l.refuse(raw.at, "args and raw", "write one of them")
-	case raw.exists():
-		if l.is(raw, crypto.String) {
-			x.args = []byte(raw.v.Text())
+	case args.Exists() && raw.Exists():
+		l.Refuse(raw.At, "args and raw", "write one of them")
+	case raw.Exists():
+		if l.Is(raw, crypto.String) {
+			x.args = []byte(raw.V.Text())
 		}
-	case args.exists():
-		x.args = args.v.Append(nil)
+	case args.Exists():
+		x.args = args.V.Append(nil)
 	default:
 		x.args = []byte("{}")
 	}
-	for _, e := range l.list(m.get("after_refs")) {
-		name := l.text(e)
+	for _, e := range l.List(m.get("after_refs")) {
+		name := l.Text(e)
 		if name != "" && !names[name] {
-			l.refuse(e.at, "no earlier step "+strconv.Quote(shortened(name)), "give the step that name")
+			l.Refuse(e.At, "no earlier step "+strconv.Quote(keyed.Shortened(name)), "give the step that name")
 		}
 		x.afterRefs = append(x.afterRefs, name)
 	}
@@ -279,28 +280,28 @@ func (l *loader) call(m merged, x step, names map[string]bool) step {
 	x.refuse = l.signers(m.get("refuse"), registry.Approver)
 	for _, name := range x.refuse {
 		if slices.Contains(x.approve, name) {
-			l.refuse(m.get("refuse").at, name+" approves and refuses", "write one of them")
+			l.Refuse(m.get("refuse").At, name+" approves and refuses", "write one of them")
 		}
 	}
 	x.attest = l.attestations(m.get("attest"))
 	x.delegation = l.grants(m.get("delegation"))
-	x.idempotency = l.text(m.get("idempotency"))
-	if p := m.get("driver"); p.exists() {
-		x.driver = l.text(p)
+	x.idempotency = l.Text(m.get("idempotency"))
+	if p := m.get("driver"); p.Exists() {
+		x.driver = l.Text(p)
 		if !slices.Contains(grammar.Drivers, x.driver) {
-			l.refuse(p.at, "neither none nor two", "write one of them; without it there is one")
+			l.Refuse(p.At, "neither none nor two", "write one of them; without it there is one")
 		}
 	}
-	if p := m.get("definition"); p.exists() {
-		d, err := crypto.ParseDigest(l.text(p))
+	if p := m.get("definition"); p.Exists() {
+		d, err := crypto.ParseDigest(l.Text(p))
 		if err != nil {
-			l.refuse(p.at, "no digest", "write 64 lower-case hex digits")
+			l.Refuse(p.At, "no digest", "write 64 lower-case hex digits")
 		}
 		x.definition = &d
 	}
 	x.sandbox = l.sandbox(m.get("sandbox"))
-	for _, p := range []node{m.of, m.row} {
-		if p.exists() {
+	for _, p := range []keyed.Node{m.of, m.row} {
+		if p.Exists() {
 			if s := l.stub(p); s != nil {
 				x.stub = s
 			}
@@ -310,8 +311,8 @@ func (l *loader) call(m merged, x step, names map[string]bool) step {
 }
 
 // sandbox reads the profile that the driver of a step declares.
-func (l *loader) sandbox(p node) *contracts.SandboxInfo {
-	name := l.text(p)
+func (l *loader) sandbox(p keyed.Node) *contracts.SandboxInfo {
+	name := l.Text(p)
 	if name == "" || l.s.policy == nil {
 		return nil
 	}
@@ -326,20 +327,20 @@ func (l *loader) sandbox(p node) *contracts.SandboxInfo {
 		if found != nil {
 			what, of = "two documents have the sandbox ", found
 		}
-		l.refuse(p.at, what+strconv.Quote(shortened(name)), "write one of "+strings.Join(of, ", "))
+		l.Refuse(p.At, what+strconv.Quote(keyed.Shortened(name)), "write one of "+strings.Join(of, ", "))
 		return nil
 	}
 	info := l.profiles[found[0]]
 	return &info
 }
 
-func (l *loader) overlays(p node) (names []string) {
-	list := []node{p}
-	if p.v.Kind() != crypto.String {
-		list = l.list(p)
+func (l *loader) overlays(p keyed.Node) (names []string) {
+	list := []keyed.Node{p}
+	if p.V.Kind() != crypto.String {
+		list = l.List(p)
 	}
 	for _, e := range list {
-		name := l.text(e)
+		name := l.Text(e)
 		file, ok := l.path(e, name)
 		if !ok {
 			continue
@@ -359,57 +360,57 @@ func (l *loader) overlays(p node) (names []string) {
 			l.rules = append(l.rules, rulesOf([]contracts.Document{doc})...)
 		}
 		if err != nil {
-			l.refuse(e.at, "the overlay does not load: "+err.Error(), "correct the overlay")
+			l.Refuse(e.At, "the overlay does not load: "+err.Error(), "correct the overlay")
 		}
 	}
 	return names
 }
 
-func (l *loader) attestations(p node) (list []attestation) {
-	for _, e := range l.list(p) {
-		if !l.object(e, grammar.CaseAttest...) {
+func (l *loader) attestations(p keyed.Node) (list []attestation) {
+	for _, e := range l.List(p) {
+		if !l.Object(e, grammar.CaseAttest...) {
 			continue
 		}
-		x := attestation{claims: e.get("claims").v}
-		if by, ok := l.need(e, "by", "name a key of role attestor"); ok {
+		x := attestation{claims: e.Get("claims").V}
+		if by, ok := l.Need(e, "by", "name a key of role attestor"); ok {
 			x.by = l.signer(by, registry.Attestor)
 		}
-		if kind, ok := l.need(e, "type", "write the type that the policy asks for"); ok {
-			x.kind = l.text(kind)
+		if kind, ok := l.Need(e, "type", "write the type that the policy asks for"); ok {
+			x.kind = l.Text(kind)
 		}
-		if c := e.get("claims"); c.exists() {
-			l.is(c, crypto.Object)
+		if c := e.Get("claims"); c.Exists() {
+			l.Is(c, crypto.Object)
 		}
 		list = append(list, x)
 	}
 	return list
 }
 
-func (l *loader) grants(p node) (list []grant) {
-	for _, e := range l.list(p) {
-		if !l.object(e, grammar.CaseGrant...) {
+func (l *loader) grants(p keyed.Node) (list []grant) {
+	for _, e := range l.List(p) {
+		if !l.Object(e, grammar.CaseGrant...) {
 			continue
 		}
-		x := grant{when: e.get("when").v, depth: 8}
-		if by, ok := l.need(e, "by", "name a key of role delegator, or who was granted it"); ok {
-			x.by = l.text(by)
+		x := grant{when: e.Get("when").V, depth: 8}
+		if by, ok := l.Need(e, "by", "name a key of role delegator, or who was granted it"); ok {
+			x.by = l.Text(by)
 			if _, known := l.s.keys[x.by]; x.by != "" && !known {
 				remedy := l.known(x.by, keysOf(l.s.keys), "add it to keys")
-				l.refuse(by.at, "no key "+strconv.Quote(shortened(x.by)), remedy)
+				l.Refuse(by.At, "no key "+strconv.Quote(keyed.Shortened(x.by)), remedy)
 			}
 		}
-		if to, ok := l.need(e, "to", "name a caller"); ok {
+		if to, ok := l.Need(e, "to", "name a caller"); ok {
 			x.to = l.caller(to).ID
 		}
-		if only, ok := l.need(e, "only", "name the tools"); ok {
-			for _, t := range l.list(only) {
-				l.tool(t.at, l.text(t))
-				x.only = append(x.only, t.v.Text())
+		if only, ok := l.Need(e, "only", "name the tools"); ok {
+			for _, t := range l.List(only) {
+				l.tool(t.At, l.Text(t))
+				x.only = append(x.only, t.V.Text())
 			}
 			slices.Sort(x.only)
 		}
-		if d := e.get("depth"); d.exists() {
-			x.depth = l.count(d, 64)
+		if d := e.Get("depth"); d.Exists() {
+			x.depth = l.Count(d, 64)
 		}
 		list = append(list, x)
 	}
@@ -419,56 +420,56 @@ func (l *loader) grants(p node) (list []grant) {
 // want reads how a step must come out. A step before the call is allowed if it does not say.
 func (l *loader) want(m merged) (w want) {
 	w.verdict = contracts.Allow
-	if m.get("overlay").exists() {
+	if m.get("overlay").Exists() {
 		l.overlays(m.get("overlay")) // rules and budgets may be of it
 	}
-	if p := m.get("want"); p.exists() {
-		switch l.text(p) {
+	if p := m.get("want"); p.Exists() {
+		switch l.Text(p) {
 		case "ALLOW":
 		case "DENY":
 			w.verdict = contracts.Deny
 		default:
-			l.refuse(p.at, "neither ALLOW nor DENY", "write one of them")
+			l.Refuse(p.At, "neither ALLOW nor DENY", "write one of them")
 		}
 	}
-	if p := m.get("reason"); p.exists() {
-		w.reason, w.stated = contracts.ReasonCode(l.text(p)), true
+	if p := m.get("reason"); p.Exists() {
+		w.reason, w.stated = contracts.ReasonCode(l.Text(p)), true
 		if w.reason != "" && !w.reason.Known() {
 			var all []string
 			for r := range contracts.Reasons() {
 				all = append(all, string(r))
 			}
 			remedy := l.known(string(w.reason), all, "see docs/reasons.md")
-			l.refuse(p.at, "no reason "+strconv.Quote(shortened(string(w.reason))), remedy)
+			l.Refuse(p.At, "no reason "+strconv.Quote(keyed.Shortened(string(w.reason))), remedy)
 		}
 	}
-	w.why = l.text(m.get("why"))
-	if p := m.get("condition"); p.exists() {
-		n := int(l.count(p, 8))
+	w.why = l.Text(m.get("why"))
+	if p := m.get("condition"); p.Exists() {
+		n := int(l.Count(p, 8))
 		w.condition = &n
 	}
-	if p := m.get("ran"); p.exists() {
-		n := int(l.count(p, 1))
+	if p := m.get("ran"); p.Exists() {
+		n := int(l.Count(p, 1))
 		w.ran = &n
 	}
-	if p := m.get("pending"); p.exists() && l.object(p, grammar.CaseAsked...) {
-		w.pending = &pending{roles: l.words(p.get("roles"))}
+	if p := m.get("pending"); p.Exists() && l.Object(p, grammar.CaseAsked...) {
+		w.pending = &pending{roles: l.Words(p.Get("roles"))}
 		slices.Sort(w.pending.roles)
-		if q := p.get("quorum"); q.exists() {
-			w.pending.quorum = l.count(q, contracts.MaxListed)
+		if q := p.Get("quorum"); q.Exists() {
+			w.pending.quorum = l.Count(q, contracts.MaxListed)
 		}
 	}
-	if p := m.get("charges"); p.exists() {
+	if p := m.get("charges"); p.Exists() {
 		w.charges = map[string]uint64{}
-		names, values := l.members(p)
+		names, values := l.Members(p)
 		for i, name := range names {
-			l.rule(values[i].at, name)
-			w.charges[name] = l.count(values[i], 1<<53-1)
+			l.rule(values[i].At, name)
+			w.charges[name] = l.Count(values[i], 1<<53-1)
 		}
 	}
-	if p := m.get("rule"); p.exists() {
-		w.rule, w.stated = l.text(p), true
-		l.rule(p.at, w.rule)
+	if p := m.get("rule"); p.Exists() {
+		w.rule, w.stated = l.Text(p), true
+		l.rule(p.At, w.rule)
 	}
 	return w
 }
@@ -476,7 +477,7 @@ func (l *loader) want(m merged) (w want) {
 // rule refuses a name that no rule of the stack has.
 func (l *loader) rule(at, name string) {
 	if name != "" && l.s.policy != nil && !slices.Contains(l.rules, name) {
-		l.refuse(at, "no rule "+strconv.Quote(shortened(name))+" in the stack",
+		l.Refuse(at, "no rule "+strconv.Quote(keyed.Shortened(name))+" in the stack",
 			l.known(name, l.rules, "write layer:document:id, like P1:bank:pay"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/explained"
+	"github.com/helmkernel/helm/internal/keyed"
 )
 
 // Coverage is what cases made of the units of the documents.
@@ -131,7 +132,7 @@ func (c *counter) document(d contracts.Document) {
 		}
 	}
 	for it := root.Get("tools").Iter(); it.Next(); {
-		at := "/tools/" + escape(string(it.Key()))
+		at := "/tools/" + keyed.Escape(string(it.Key()))
 		add(at, "tool", false)
 		for i := range it.Value().Get("scope").Len() {
 			add(fmt.Sprintf("%s/scope/%d", at, i), "scope", false)
@@ -209,7 +210,7 @@ func (c *counter) add(number int, m marks) {
 			result = guardian.True
 		}
 		for k := range c.units {
-			if u := &c.units[k]; u.Kind == "tool" && u.Pointer == "/tools/"+escape(m.tools[i].tool) {
+			if u := &c.units[k]; u.Kind == "tool" && u.Pointer == "/tools/"+keyed.Escape(m.tools[i].tool) {
 				count(place{u.Document, u.Pointer}, result)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/explained"
+	"github.com/helmkernel/helm/internal/keyed"
 )
 
 // A Mutant is a copy of the stack with one change, and what the cases made of it.
@@ -305,13 +306,13 @@ func changesOf(d contracts.Document, pol *guardian.Policy) (list []change) {
 	m := mutator{add: add}
 	for it := root.Get("lists").Iter(); it.Next(); {
 		for i := range it.Value().Len() {
-			at := fmt.Sprintf("/lists/%s/%d", escape(string(it.Key())), i)
+			at := fmt.Sprintf("/lists/%s/%d", keyed.Escape(string(it.Key())), i)
 			add(change{at: at, kind: "entry dropped", list: string(it.Key()), to: drop})
 		}
 	}
 	for it := root.Get("tools").Iter(); it.Next(); {
 		for i := range it.Value().Get("scope").Len() {
-			at := fmt.Sprintf("/tools/%s/scope", escape(string(it.Key())))
+			at := fmt.Sprintf("/tools/%s/scope", keyed.Escape(string(it.Key())))
 			entry := fmt.Sprintf("%s/%d", at, i)
 			x := change{at: entry, kind: "scope dropped", unit: entry, to: drop}
 			if it.Value().Get("scope").Len() == 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/grammar"
+	"github.com/helmkernel/helm/internal/keyed"
 	"github.com/helmkernel/helm/internal/several"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/trust/registry"
@@ -151,7 +152,7 @@ func Load(fsys fs.FS, name string) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{reader: reader{doc: doc}, fsys: fsys, s: &Suite{
+	l := &loader{Reader: keyed.Reader{Doc: doc}, fsys: fsys, s: &Suite{
 		doc: doc, overlays: map[string]contracts.Document{}, keys: map[string]signing{}, stubs: map[string]stub{},
 	}}
 	var tree crypto.Tree
@@ -159,12 +160,12 @@ func Load(fsys fs.FS, name string) (*Suite, error) {
 	if err := tree.Parse(doc.Canonical, limits); err != nil {
 		return nil, err
 	}
-	return l.suite(node{tree.Root(), ""})
+	return l.suite(keyed.Node{V: tree.Root()})
 }
 
 // A loader reads one file.
 type loader struct {
-	reader
+	keyed.Reader
 	fsys    fs.FS
 	s       *Suite
 	callers map[string]contracts.Caller
@@ -175,41 +176,41 @@ type loader struct {
 	profiles map[string]contracts.SandboxInfo // by LAYER:DOCUMENT:NAME
 }
 
-func (l *loader) suite(root node) (*Suite, error) {
-	if !l.object(root, grammar.Cases...) {
-		return nil, l.err()
+func (l *loader) suite(root keyed.Node) (*Suite, error) {
+	if !l.Object(root, grammar.Cases...) {
+		return nil, l.Err()
 	}
-	if p, ok := l.need(root, "helm", "write helm: "+grammar.CaseFormats[0]); ok && l.text(p) != grammar.CaseFormats[0] {
-		l.refuse(p.at, "not "+grammar.CaseFormats[0], "write helm: "+grammar.CaseFormats[0])
+	if p, ok := l.Need(root, "helm", "write helm: "+grammar.CaseFormats[0]); ok && l.Text(p) != grammar.CaseFormats[0] {
+		l.Refuse(p.At, "not "+grammar.CaseFormats[0], "write helm: "+grammar.CaseFormats[0])
 	}
 	compiled := l.stack(root)
 	l.s.start = contracts.TimeOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	if p := root.get("time"); p.exists() {
-		l.s.start = l.moment(p)
+	if p := root.Get("time"); p.Exists() {
+		l.s.start = l.Moment(p)
 	}
-	l.readCallers(root.get("callers"))
-	l.readKeys(root.get("keys"))
-	l.readTools(root.get("tools"))
-	if p, ok := l.need(root, "cases", "write cases: [{call: …, want: …}]"); ok {
+	l.readCallers(root.Get("callers"))
+	l.readKeys(root.Get("keys"))
+	l.readTools(root.Get("tools"))
+	if p, ok := l.Need(root, "cases", "write cases: [{call: …, want: …}]"); ok {
 		l.readCases(p)
 	}
-	l.readIgnored(root.get("ignore"))
-	if compiled == nil && len(l.faults) == 0 {
+	l.readIgnored(root.Get("ignore"))
+	if compiled == nil && len(l.Faults) == 0 {
 		return l.s, nil
 	}
-	return nil, several.Join(l.err(), compiled)
+	return nil, several.Join(l.Err(), compiled)
 }
 
 // stack compiles the documents. What is wrong with them is the error; what is wrong with the list
 // is a fault of the file.
-func (l *loader) stack(root node) error {
-	p, ok := l.need(root, "policy", "name the documents of the stack, like [bank.yaml]")
+func (l *loader) stack(root keyed.Node) error {
+	p, ok := l.Need(root, "policy", "name the documents of the stack, like [bank.yaml]")
 	if !ok {
 		return nil
 	}
 	var files []string
-	for i, name := range l.words(p) {
-		if file, ok := l.path(node{p.v.At(i), p.at + "/" + strconv.Itoa(i)}, name); ok {
+	for i, name := range l.Words(p) {
+		if file, ok := l.path(keyed.Node{V: p.V.At(i), At: p.At + "/" + strconv.Itoa(i)}, name); ok {
 			files = append(files, file)
 		}
 	}
@@ -243,18 +244,19 @@ func (l *loader) stack(root node) error {
 }
 
 // path returns the place of a file that the cases name.
-func (l *loader) path(at node, name string) (string, bool) {
-	file := path.Join(path.Dir(l.doc.Name), name)
+func (l *loader) path(at keyed.Node, name string) (string, bool) {
+	file := path.Join(path.Dir(l.Doc.Name), name)
 	if name == "" {
 		return "", false
 	}
 	if path.IsAbs(name) || strings.Contains(name, `\`) || strings.HasPrefix(path.Clean(name), "..") {
-		l.refuse(at.at, strconv.Quote(shortened(name))+" is outside of the file's folder",
+		l.Refuse(at.At, strconv.Quote(keyed.Shortened(name))+" is outside of the file's folder",
 			"name a file in the folder of the cases, or below it")
 		return "", false
 	}
 	if _, err := fs.Stat(l.fsys, file); err != nil {
-		l.refuse(at.at, "no file "+strconv.Quote(shortened(name))+" in the folder of the cases", "correct the name")
+		l.Refuse(at.At, "no file "+strconv.Quote(keyed.Shortened(name))+" in the folder of the cases",
+			"correct the name")
 		return "", false
 	}
 	return file, true
@@ -296,37 +298,37 @@ func prefixOf(root crypto.Value) string {
 	return root.Get("layer").Text() + ":" + name.Text() + ":"
 }
 
-func (l *loader) readCallers(p node) {
+func (l *loader) readCallers(p keyed.Node) {
 	l.callers = map[string]contracts.Caller{}
-	names, values := l.members(p)
+	names, values := l.Members(p)
 	for i, name := range names {
 		l.callers[name] = l.callerObject(values[i])
 	}
 }
 
-func (l *loader) callerObject(p node) (c contracts.Caller) {
-	if !l.object(p, grammar.CaseCaller...) {
+func (l *loader) callerObject(p keyed.Node) (c contracts.Caller) {
+	if !l.Object(p, grammar.CaseCaller...) {
 		return c
 	}
-	c.ID, c.Tenant = l.text(p.get("id")), l.text(p.get("tenant"))
-	c.Roles = l.words(p.get("roles"))
+	c.ID, c.Tenant = l.Text(p.Get("id")), l.Text(p.Get("tenant"))
+	c.Roles = l.Words(p.Get("roles"))
 	slices.Sort(c.Roles)
 	return c
 }
 
 // caller reads the name of a caller, or one that is written in place of a name.
-func (l *loader) caller(p node) (c contracts.Caller) {
+func (l *loader) caller(p keyed.Node) (c contracts.Caller) {
 	switch {
-	case !p.exists():
+	case !p.Exists():
 		return c
-	case p.v.Kind() == crypto.Object:
+	case p.V.Kind() == crypto.Object:
 		return l.callerObject(p)
 	}
-	name := l.text(p)
+	name := l.Text(p)
 	c, ok := l.callers[name]
 	if name != "" && !ok {
 		remedy := l.known(name, keysOf(l.callers), "name one of callers, or write an object")
-		l.refuse(p.at, "no caller "+strconv.Quote(shortened(name)), remedy)
+		l.Refuse(p.At, "no caller "+strconv.Quote(keyed.Shortened(name)), remedy)
 	}
 	return c
 }
@@ -334,7 +336,7 @@ func (l *loader) caller(p node) (c contracts.Caller) {
 // known is the remedy for a word that is none of a list.
 func (l *loader) known(word string, list []string, remedy string) string {
 	for _, x := range list {
-		if near(word, x) {
+		if keyed.Near(word, x) {
 			return "did you mean " + x + "?"
 		}
 	}
@@ -350,55 +352,55 @@ func keysOf[V any](m map[string]V) (keys []string) {
 }
 
 // readKeys makes the keys. They follow from their names, so nobody must ever trust one.
-func (l *loader) readKeys(p node) {
-	names, values := l.members(p)
+func (l *loader) readKeys(p keyed.Node) {
+	names, values := l.Members(p)
 	threshold := 0
 	var list []registry.Key
 	for i, name := range names {
-		before := len(l.faults)
+		before := len(l.Faults)
 		k := l.key(name, values[i])
 		l.s.keys[name] = k // of a key that is refused nothing else is
-		if len(l.faults) > before {
+		if len(l.Faults) > before {
 			continue
 		}
 		if k.Role == registry.Root {
 			threshold = 1
 		} else if _, err := registry.New(0, k.Key); err != nil {
-			l.refuse(values[i].at, strings.TrimPrefix(err.Error(), "registry: "), "correct the key")
+			l.Refuse(values[i].At, strings.TrimPrefix(err.Error(), "registry: "), "correct the key")
 			continue
 		}
 		list = append(list, k.Key)
 	}
 	var err error
 	if l.s.trust, err = registry.New(threshold, list...); err != nil {
-		l.refuse(p.at, strings.TrimPrefix(err.Error(), "registry: "), "correct the keys")
+		l.Refuse(p.At, strings.TrimPrefix(err.Error(), "registry: "), "correct the keys")
 	}
 }
 
-func (l *loader) key(name string, x node) (k signing) {
+func (l *loader) key(name string, x keyed.Node) (k signing) {
 	k.Name = name
-	if !l.object(x, grammar.CaseKey...) {
+	if !l.Object(x, grammar.CaseKey...) {
 		return k
 	}
 	if name == kernelKey || name == logKey {
-		l.refuse(x.at, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
+		l.Refuse(x.At, strconv.Quote(name)+" is the name of a key of the kernel", "choose another")
 	}
 	oneOf := "write one of " + strings.Join(grammar.KeyRoles, ", ")
-	if role, ok := l.need(x, "role", oneOf); ok {
-		k.Role = registry.Role(l.text(role))
+	if role, ok := l.Need(x, "role", oneOf); ok {
+		k.Role = registry.Role(l.Text(role))
 		if !slices.Contains(grammar.KeyRoles, string(k.Role)) {
-			l.refuse(role.at, "no role of a key", oneOf)
+			l.Refuse(role.At, "no role of a key", oneOf)
 			k.Role = ""
 		}
 	}
-	k.Roles = l.words(x.get("roles"))
+	k.Roles = l.Words(x.Get("roles"))
 	slices.Sort(k.Roles)
 	var err error
 	if k.key, err = keyOf(name); err == nil {
 		k.Public, err = crypto.PublicOf(k.key)
 	}
 	if err != nil {
-		l.refuse(x.at, err.Error(), "choose another name")
+		l.Refuse(x.At, err.Error(), "choose another name")
 	}
 	return k
 }
@@ -415,36 +417,37 @@ func keyOf(name string) (crypto.PrivateKey, error) {
 }
 
 // signer reads the name of a key of a role.
-func (l *loader) signer(p node, role registry.Role) string {
-	name := l.text(p)
+func (l *loader) signer(p keyed.Node, role registry.Role) string {
+	name := l.Text(p)
 	k, ok := l.s.keys[name]
 	switch {
 	case name == "":
 	case !ok:
-		l.refuse(p.at, "no key "+strconv.Quote(shortened(name)), l.known(name, keysOf(l.s.keys), "add it to keys"))
+		l.Refuse(p.At, "no key "+strconv.Quote(keyed.Shortened(name)),
+			l.known(name, keysOf(l.s.keys), "add it to keys"))
 	case k.Role != role && k.Role != "":
-		l.refuse(p.at, "the key "+name+" has the role "+string(k.Role), "name one of role "+string(role))
+		l.Refuse(p.At, "the key "+name+" has the role "+string(k.Role), "name one of role "+string(role))
 	}
 	return name
 }
 
-func (l *loader) signers(p node, role registry.Role) (names []string) {
-	for _, e := range l.list(p) {
+func (l *loader) signers(p keyed.Node, role registry.Role) (names []string) {
+	for _, e := range l.List(p) {
 		names = append(names, l.signer(e, role))
 	}
 	return names
 }
 
-func (l *loader) readTools(p node) {
-	names, values := l.members(p)
+func (l *loader) readTools(p keyed.Node) {
+	names, values := l.Members(p)
 	for i, name := range names {
-		l.tool(values[i].at, name)
-		before := len(l.faults)
-		if l.object(values[i], grammar.CaseStub...) {
+		l.tool(values[i].At, name)
+		before := len(l.Faults)
+		if l.Object(values[i], grammar.CaseStub...) {
 			if s := l.stub(values[i]); s != nil {
 				l.s.stubs[name] = *s
-			} else if len(l.faults) == before {
-				l.refuse(values[i].at, "says nothing of what the tool does", "write output or error")
+			} else if len(l.Faults) == before {
+				l.Refuse(values[i].At, "says nothing of what the tool does", "write output or error")
 			}
 		}
 	}
@@ -453,29 +456,29 @@ func (l *loader) readTools(p node) {
 // tool refuses one that the stack does not declare, if it is known what it declares.
 func (l *loader) tool(at, name string) {
 	if name != "" && l.s.policy != nil && !slices.Contains(l.tools, name) {
-		l.refuse(at, "no tool "+strconv.Quote(shortened(name))+" in the stack",
+		l.Refuse(at, "no tool "+strconv.Quote(keyed.Shortened(name))+" in the stack",
 			l.known(name, l.tools, "declare it, or write want: DENY and reason: DENY_TOOL_NOT_FOUND"))
 	}
 }
 
 // stub reads what runs, or returns nil if nothing is said.
-func (l *loader) stub(p node) *stub {
+func (l *loader) stub(p keyed.Node) *stub {
 	s := stub{}
 	said := 0
-	if x := p.get("output"); x.exists() {
-		s.output, said = x.v.Append(nil), said+1
+	if x := p.Get("output"); x.Exists() {
+		s.output, said = x.V.Append(nil), said+1
 	}
-	if x := p.get("error"); x.exists() {
-		s.fails, said = l.text(x), said+1
+	if x := p.Get("error"); x.Exists() {
+		s.fails, said = l.Text(x), said+1
 	}
-	if x := p.get("panic"); x.exists() {
-		s.panics, said = l.flag(x), said+1
+	if x := p.Get("panic"); x.Exists() {
+		s.panics, said = l.Flag(x), said+1
 	}
-	if x := p.get("lost"); x.exists() {
-		s.lost, said = l.flag(x), said+1
+	if x := p.Get("lost"); x.Exists() {
+		s.lost, said = l.Flag(x), said+1
 	}
 	if said > 1 {
-		l.refuse(p.at, "several of output, error, panic and lost", "write one of them")
+		l.Refuse(p.At, "several of output, error, panic and lost", "write one of them")
 	}
 	if said == 0 {
 		return nil
@@ -483,18 +486,18 @@ func (l *loader) stub(p node) *stub {
 	return &s
 }
 
-func (l *loader) readIgnored(p node) {
-	for _, e := range l.list(p) {
-		if !l.object(e, grammar.CaseIgnore...) {
+func (l *loader) readIgnored(p keyed.Node) {
+	for _, e := range l.List(p) {
+		if !l.Object(e, grammar.CaseIgnore...) {
 			continue
 		}
-		x := ignored{at: e.at}
-		if at, ok := l.need(e, "at", "write the pointer of the unit, with the file before it: bank.yaml#/rules/0"); ok {
-			x.pointer = l.text(at)
+		x := ignored{at: e.At}
+		if at, ok := l.Need(e, "at", "write the pointer of the unit, with the file before it: bank.yaml#/rules/0"); ok {
+			x.pointer = l.Text(at)
 		}
-		x.mutant = l.text(e.get("mutant"))
-		if why, ok := l.need(e, "why", "say why: nobody else can know"); ok {
-			x.why = l.text(why)
+		x.mutant = l.Text(e.Get("mutant"))
+		if why, ok := l.Need(e, "why", "say why: nobody else can know"); ok {
+			x.why = l.Text(why)
 		}
 		l.s.ignored = append(l.s.ignored, x)
 	}
