@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -35,12 +35,12 @@ type Options struct {
 	// SessionRequired refuses a request that names no session, if it needs one.
 	SessionRequired bool
 
-	Body           int64         // the most bytes of a request's body; 0 is 32 MiB
-	BodyTime       time.Duration // in which it must have come; 0 is 60 s
-	Requests       int           // the most at once; 0 is 1,024
-	CallerRequests int           // the most at once of one caller; 0 is 256
-	Denials        int           // denied calls of a caller, a minute; 0 is 120
-	Metadata       string        // URL of the protected resource's metadata (RFC 9728), which a 401 names
+	Body           int64        // the most bytes of a request's body; 0 is 32 MiB
+	Requests       int          // the most at once; 0 is 1,024
+	CallerRequests int          // the most at once of one caller; 0 is 256
+	Denials        int          // denied calls of a caller, a minute; 0 is 120
+	Metadata       string       // URL of the protected resource's metadata (RFC 9728), which a 401 names
+	Log            *slog.Logger // hears of a handler that panics, and not what it panicked with; nil: nobody does
 	Now            func() time.Time
 }
 
@@ -66,6 +66,12 @@ func New(o Options) (*Auth, error) {
 			return nil, fmt.Errorf("auth: %q is no origin such as https://app.example", origin)
 		}
 	}
+	if slices.Contains(o.Hosts, "") {
+		return nil, errors.New("auth: a host has no name")
+	}
+	if _, err := url.Parse(o.Metadata); err != nil || strings.ContainsAny(o.Metadata, "\"\\ ") {
+		return nil, fmt.Errorf("auth: %q is no URL of metadata", o.Metadata)
+	}
 	if o.SessionHeaders == nil {
 		o.SessionHeaders = []string{"Helm-Session", "X-Claude-Code-Session-Id", "session-id", "session_id"}
 	}
@@ -79,9 +85,6 @@ func New(o Options) (*Auth, error) {
 	}
 	if o.Body <= 0 {
 		o.Body = 32 << 20
-	}
-	if o.BodyTime <= 0 {
-		o.BodyTime = time.Minute
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -135,13 +138,25 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 		defer leave()
 		ctx, cancel := context.WithCancel(context.WithValue(r.Context(), key{}, who))
 		defer cancel()
-		defer a.watch(secret, cancel)()
+		defer a.watch(who, secret, cancel)()
+		defer a.fell(w, r)
 		r = r.WithContext(ctx)
-		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = newBody(w, r.Body, a.o.Body, a.o.BodyTime)
-		}
+		r.Body = http.MaxBytesReader(w, r.Body, a.o.Body)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// fell ends a request whose handler panics. What it panicked with may have parts of a call, so it
+// is told nobody.
+func (a *Auth) fell(w http.ResponseWriter, r *http.Request) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if fault != http.ErrAbortHandler && a.o.Log != nil {
+		a.o.Log.Error("a request ended in a panic", "method", r.Method, "path", r.URL.Path)
+	}
+	panic(http.ErrAbortHandler) // the server closes the connection, so that nothing half said is taken for whole
 }
 
 // hosted reports whether the request is for a host that is served.
@@ -216,8 +231,8 @@ func (a *Auth) who(r *http.Request) (i Identity, secret string, ok bool) {
 	switch {
 	case len(token) > 0:
 		secret = token[0]
-	case len(bearer) > len("Bearer ") && strings.EqualFold(bearer[:len("Bearer ")], "Bearer "):
-		secret = strings.TrimSpace(bearer[len("Bearer "):])
+	case len(bearer) >= len("Bearer") && strings.EqualFold(bearer[:len("Bearer")], "Bearer"):
+		secret = strings.TrimSpace(bearer[len("Bearer"):])
 	case len(key) > 0:
 		secret = key[0]
 	}
@@ -248,8 +263,9 @@ func (a *Auth) enter(who Identity) (leave func(), ok bool) {
 	}, true
 }
 
-// watch has end called when the token is no longer good. The caller calls stop.
-func (a *Auth) watch(secret string, end func()) (stop func()) {
+// watch has end called when the token is no longer good, or stands for something else. The caller
+// calls stop.
+func (a *Auth) watch(who Identity, secret string, end func()) (stop func()) {
 	var mu sync.Mutex
 	var timer *time.Timer
 	stopped := false
@@ -262,7 +278,9 @@ func (a *Auth) watch(secret string, end func()) (stop func()) {
 		}
 		good := !a.o.Tokens.Any() // who came without a token goes when one is needed
 		if !good && secret != "" {
-			_, good = a.o.Tokens.find(secret)
+			var now Identity
+			now, good = a.o.Tokens.find(secret)
+			good = good && now.Caller.Equal(who.Caller) && slices.Equal(now.scopes, who.scopes)
 		}
 		if !good {
 			end()
@@ -282,29 +300,6 @@ func (a *Auth) watch(secret string, end func()) (stop func()) {
 		stopped = true
 		timer.Stop()
 	}
-}
-
-// A body is one of a request, that must come in time. When it has come the connection is read
-// without a limit of time: the server cancels a request whose connection cannot be read.
-type body struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func newBody(w http.ResponseWriter, b io.ReadCloser, most int64, limit time.Duration) io.ReadCloser {
-	c := http.NewResponseController(w)
-	if c.SetReadDeadline(time.Now().Add(limit)) != nil { // a server that has no such thing
-		return http.MaxBytesReader(w, b, most)
-	}
-	return &body{http.MaxBytesReader(w, b, most), c}
-}
-
-func (b *body) Read(p []byte) (n int, err error) {
-	n, err = b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }
 
 // JSON reports whether the body of a request is said to be JSON.

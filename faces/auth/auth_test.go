@@ -1,10 +1,13 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -296,6 +299,19 @@ func TestScopes(t *testing.T) {
 func TestRevokedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	secret, entry := token(t, "ann-1", "ann", Call)
+	less := entry
+	less.Scopes = []Scope{Read}
+	other := entry
+	other.Caller.ID = "bob"
+	for name, after := range map[string][]Token{"revoked": nil, "a scope less": {less}, "another caller": {other}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			endsWith(t, secret, entry, after)
+		})
+	}
+}
+
+func endsWith(t *testing.T, secret string, entry Token, after []Token) {
 	g := newGate(t, Options{}, entry)
 	running := make(chan struct{})
 	server := httptest.NewServer(g.auth.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -312,12 +328,10 @@ func TestRevokedWhileItRuns(t *testing.T) {
 	require.NoError(t, err)
 	defer got.Body.Close()
 	<-running
-	g.write()
+	g.write(after...)
 	g.clock.Add(10)
-	began := time.Now()
 	_, err = io.ReadAll(got.Body) // until the handler returns
 	require.NoError(t, err)
-	t.Logf("ended after %v", time.Since(began))
 }
 
 // TestLimits: too many requests at once, of all and of one caller, and too long a body.
@@ -367,9 +381,10 @@ func TestLimits(t *testing.T) {
 // TestSlowBody: a body that does not come in time ends, and an answer that takes longer does not.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, Options{BodyTime: 50 * time.Millisecond})
+	g := newGate(t, Options{})
 	failed := make(chan error, 1)
-	server := httptest.NewServer(g.auth.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = server50(g.auth.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		if err == nil {
 			select {
@@ -380,6 +395,7 @@ func TestSlowBody(t *testing.T) {
 		}
 		failed <- err
 	})))
+	server.Start()
 	defer server.Close()
 	_, err := http.Post(server.URL, "text/plain", strings.NewReader("whole"))
 	require.NoError(t, err)
@@ -388,6 +404,50 @@ func TestSlowBody(t *testing.T) {
 	defer w.Close()
 	go http.Post(server.URL, "text/plain", r)
 	assert.ErrorIs(t, <-failed, os.ErrDeadlineExceeded)
+}
+
+func server50(h http.Handler) *http.Server { return server(h, 50*time.Millisecond) }
+
+// TestSlowRefused: who is not let in holds no connection by a body that never comes.
+func TestSlowRefused(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, Options{})
+	for path, handler := range map[string]http.Handler{
+		"/x":       g.auth.Handler(http.NotFoundHandler()),
+		"/healthz": Health(func() string { return "" }),
+	} {
+		server := httptest.NewUnstartedServer(nil)
+		server.Config = server50(handler)
+		server.Start()
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000\r\n\r\n", path)
+		require.NoError(t, err)
+		all, err := io.ReadAll(c) // until the server closes it
+		require.NoError(t, err)
+		assert.Contains(t, string(all), "HTTP/1.1 4", path)
+		require.NoError(t, c.Close())
+		server.Close()
+	}
+}
+
+// TestPanics: a handler that panics ends its request, is counted out, and what it panicked with is
+// told nobody.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	g := newGate(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = Server(g.auth.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic("AKIA0123456789")
+	})))
+	server.Start()
+	_, err := http.Get(server.URL)
+	assert.Error(t, err)
+	server.Close()
+	assert.Zero(t, g.auth.all)
+	assert.Contains(t, log.String(), "ended in a panic")
+	assert.NotContains(t, log.String(), "AKIA")
 }
 
 // TestDenials: a caller who was denied too often is not judged until the minute is over, and

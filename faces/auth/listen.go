@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -83,10 +85,38 @@ func (l *Listener) Reload() error {
 	return nil
 }
 
-// Server returns a server of a face: headers of 64 KiB in 10 seconds, 2 minutes between requests.
-// What is written takes as long as it takes, since answers may be streams.
-func Server(h http.Handler) *http.Server {
+// Server returns a server of a face: headers of 64 KiB in 10 seconds, a body in 60, 2 minutes
+// between requests. What is written takes as long as it takes, since answers may be streams. It
+// logs nothing, for what it would log may have parts of a call.
+func Server(h http.Handler) *http.Server { return server(h, time.Minute) }
+
+func server(h http.Handler, limit time.Duration) *http.Server {
+	timed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			c := http.NewResponseController(w)
+			if c.SetReadDeadline(time.Now().Add(limit)) == nil {
+				r.Body = &body{r.Body, c}
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
 	return &http.Server{
-		Handler: h, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: timed, MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0),
 	}
+}
+
+// A body must come in time, whether it is read or not. When it has come the connection is read
+// without a limit of time: the server cancels a request whose connection cannot be read.
+type body struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	n, err = b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }

@@ -49,9 +49,13 @@ var (
 func (a *Auth) Session(r *http.Request, given string) (string, error) {
 	c := From(r.Context()).Caller
 	for _, h := range a.o.SessionHeaders {
-		named := r.Header.Get(h)
-		switch {
+		values := r.Header.Values(h)
+		if len(values) == 0 {
+			continue
+		}
+		switch named := values[0]; {
 		case named == "":
+			return "", ErrNoSession
 		case given != "" && SessionName(c, given) != SessionName(c, named):
 			return "", ErrTwoSessions
 		default:

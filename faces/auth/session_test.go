@@ -81,6 +81,7 @@ func TestSession(t *testing.T) {
 			headers []string
 			want    string
 			err     error
+			always  bool
 		}{
 			{given: "", headers: []string{"Helm-Session", "a"}, want: "a"},
 			{given: "a", headers: []string{"Helm-Session", "a"}, want: "a"},
@@ -90,13 +91,15 @@ func TestSession(t *testing.T) {
 			{headers: []string{"session_id", "c", "X-Claude-Code-Session-Id", "d"}, want: "d"},
 			{headers: []string{"session-id", "c", "Session_id", "d"}, want: "c"},
 			{headers: []string{"X-Session", "c"}, err: ErrNoSession},
+			{headers: []string{"Helm-Session", ""}, err: ErrNoSession, always: true},
+			{headers: []string{"Helm-Session", "", "session-id", "c"}, err: ErrNoSession, always: true},
 		} {
 			r := httptest.NewRequest("POST", "/", nil)
 			set(x.headers...)(r)
 			r = r.WithContext(context.WithValue(r.Context(), key{}, Identity{Caller: ann}))
 			got, err := a.Session(r, x.given)
 			switch {
-			case x.err == ErrNoSession && !required:
+			case x.err == ErrNoSession && !required && !x.always:
 				require.NoError(t, err)
 				again, _ := a.Session(r, x.given)
 				assert.Regexp(t, "^"+owner(ann)+"p-[a-z2-7]{26}$", got)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -70,6 +72,12 @@ func (t *Token) check() error {
 		return fmt.Errorf("a token's name is 1 to 64 letters, digits, and . _ -: not %q", t.Name)
 	case t.Caller.ID == "":
 		return fmt.Errorf("token %s: its caller has no id", t.Name)
+	case !word(t.Caller.ID, contracts.MaxCallerID) || !word(t.Caller.Tenant, contracts.MaxCallerID):
+		return fmt.Errorf("token %s: id and tenant are words of up to %d bytes, without control characters", t.Name,
+			contracts.MaxCallerID)
+	case len(t.Caller.Roles) > contracts.MaxRoles || slices.ContainsFunc(t.Caller.Roles, notRole):
+		return fmt.Errorf("token %s: up to %d roles, each a word of up to %d bytes", t.Name, contracts.MaxRoles,
+			contracts.MaxRole)
 	case len(t.Scopes) == 0:
 		return fmt.Errorf("token %s: no scopes; there are %s", t.Name, join(scopes))
 	}
@@ -80,6 +88,13 @@ func (t *Token) check() error {
 	}
 	return nil
 }
+
+// word reports whether s can stand in a record: else every call of the caller would be denied.
+func word(s string, most int) bool {
+	return len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func notRole(s string) bool { return s == "" || !word(s, contracts.MaxRole) }
 
 func join(list []Scope) string {
 	var b strings.Builder
@@ -134,7 +149,8 @@ func ParseTokens(b []byte) ([]Token, error) {
 			return nil, fmt.Errorf("token %d: sha256: %w", i, err)
 		}
 		if e.Expires != "" {
-			if t.Expires, err = time.Parse(time.RFC3339, e.Expires); err != nil {
+			t.Expires, err = time.Parse(time.RFC3339, e.Expires)
+			if year := t.Expires.UTC().Year(); err != nil || year < 1970 || year > 9998 {
 				return nil, fmt.Errorf("token %d: expires: no time such as 2027-01-31T00:00:00Z", i)
 			}
 		}

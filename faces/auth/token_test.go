@@ -51,12 +51,17 @@ func TestParseTokens(t *testing.T) {
 		"no caller":              {`"caller":{"id":"ann"},`, ``},
 		"a caller without an id": {`{"id":"ann"}`, `{}`},
 		"null for the caller":    {`{"id":"ann"}`, `null`},
+		"a long id":              {`{"id":"ann"}`, `{"id":"` + strings.Repeat("a", 257) + `"}`},
+		"a line end in an id":    {`{"id":"ann"}`, `{"id":"a\nb"}`},
+		"a role without a name":  {`{"id":"ann"}`, `{"id":"ann","roles":[""]}`},
 		"no hash":                {zeros, ""},
 		"a short hash":           {zeros, zeros[1:]},
 		"a hash in capitals":     {zeros, "A" + zeros[1:]},
 		"no scopes":              {`["call"]`, `[]`},
 		"a scope that is none":   {`["call"]`, `["all"]`},
 		"an end that is none":    {`]}]`, `],"expires":"tomorrow"}]`},
+		"the zero time":          {`]}]`, `],"expires":"0001-01-01T00:00:00Z"}]`},
+		"a year of five digits":  {`]}]`, `],"expires":"9999-12-31T23:59:59-01:00"}]`},
 		"a secret for its hash":  {zeros, "helm_" + strings.Repeat("a", 43)},
 		"more behind it":         {`]}]`, `]}] []`},
 		"no list":                {goodFile, `{}`},
@@ -72,6 +77,7 @@ func TestParseTokens(t *testing.T) {
 func FuzzParseTokens(f *testing.F) {
 	f.Add([]byte(goodFile))
 	f.Add([]byte(`[]`))
+	f.Add([]byte(strings.Replace(goodFile, "]}]", `],"expires":"9999-12-31T23:59:59-01:00"}]`, 1)))
 	f.Add([]byte(`[{"name":"a","sha256":"` + zeros + `","caller":{"id":"a","tenant":"t","roles":["r"]},"scopes":["call","user"],"expires":"2027-01-31T00:00:00+01:00"}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		list, err := ParseTokens(b)

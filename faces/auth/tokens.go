@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/helmkernel/helm"
@@ -121,25 +122,28 @@ func (t *Tokens) look() {
 	case err != nil:
 		t.was, t.list, t.fault, t.ever = nil, nil, err, true
 	case t.was != nil && os.SameFile(t.was, info) && t.was.ModTime().Equal(info.ModTime()) &&
-		t.was.Size() == info.Size():
+		t.was.Size() == info.Size() && t.was.Mode() == info.Mode():
 	default:
 		t.was, t.ever = info, true
-		t.list, t.fault = t.read(info)
+		t.list, t.fault = t.read()
 	}
 }
 
-func (t *Tokens) read(info fs.FileInfo) (map[crypto.Digest]Token, error) {
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: no regular file", t.name)
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%s: others may write it (mode %#o): chmod 600 it", t.name, info.Mode().Perm())
-	}
-	f, err := os.Open(t.name)
+func (t *Tokens) read() (map[crypto.Digest]Token, error) {
+	f, err := os.OpenFile(t.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nothing is waited for
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: no regular file", t.name)
+	case info.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("%s: others may write it (mode %#o): chmod 600 it", t.name, info.Mode().Perm())
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxTokens+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.name, err)

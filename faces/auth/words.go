@@ -12,8 +12,10 @@ import (
 )
 
 // said are texts that sessions have as the user's words, so that one that is sent again is not
-// recorded again. It forgets the oldest.
+// recorded again. It forgets the oldest, and all of them when the process ends.
 type said struct {
+	record [64]sync.Mutex // held while a text is recorded, so that one that is sent twice at once is not either
+
 	mu    sync.Mutex
 	texts map[crypto.Digest]bool
 	order []crypto.Digest
@@ -97,7 +99,14 @@ func (a *Auth) Messages(k *helm.Kernel) http.Handler {
 		}
 		w.Header().Set("Helm-Session", session)
 		sum := crypto.Sum(append(crypto.AppendString(nil, session), *message.Text...))
+		one := &a.said.record[sum[0]%64]
+		one.Lock()
+		defer one.Unlock()
 		recorded := !a.said.has(sum)
+		if err := k.Err(); err != nil {
+			a.refused(w, r, k, err)
+			return
+		}
 		if recorded {
 			if err := k.UserMessage(r.Context(), session, *message.Text); err != nil {
 				a.refused(w, r, k, err)
@@ -109,9 +118,10 @@ func (a *Auth) Messages(k *helm.Kernel) http.Handler {
 	})
 }
 
-// refused answers what UserMessage refused: a kernel that takes no calls is no fault of the text.
+// refused answers what UserMessage refused. A kernel that takes no calls, and whatever has a cause,
+// is no fault of the text, and the cause is told nobody.
 func (a *Auth) refused(w http.ResponseWriter, r *http.Request, k *helm.Kernel, err error) {
-	if k.Err() != nil || r.Context().Err() != nil {
+	if k.Err() != nil || r.Context().Err() != nil || errors.Unwrap(errors.Unwrap(err)) != nil {
 		Refuse(w, r, http.StatusServiceUnavailable, "helm_unavailable", "nothing is recorded now")
 		return
 	}
