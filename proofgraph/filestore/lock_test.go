@@ -64,6 +64,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	require.True(t, err != nil && strings.Contains(err.Error(),
 		dir+": process "+strconv.Itoa(h.Process.Pid)+" has it open"), "the holder, %d, is not named: %v", h.Process.Pid,
 		err)
+	require.ErrorIs(t, err, ErrInUse)
 	r, err := OpenReadOnly(dir)
 	require.NoError(t, err)
 	mustHold(t, r, 3)

@@ -76,6 +76,9 @@ func (z sizes) orDefault() sizes {
 	return z
 }
 
+// ErrInUse means that another process has the log open, or another Store of this one.
+var ErrInUse = disk.ErrHeld
+
 var (
 	errClosed   = errors.New("filestore: the store is closed")
 	errReadOnly = errors.New("filestore: the store was opened to be read only")
@@ -91,7 +94,8 @@ const (
 
 // Open opens the log in a directory, to read and to write. If the directory does not exist, or is
 // empty, Open begins a log there. The directory is the log's alone. If another process has it open,
-// Open waits for it for up to Options.Wait, and then returns an error that names that process.
+// Open waits for it for up to Options.Wait, and then returns an error that names that process, and
+// Is ErrInUse.
 //
 // Open removes a frame that a crash left half written, which was never acknowledged. A file that is
 // damaged, cut, missing, or of another log, or no regular file, is an error that names it, and then

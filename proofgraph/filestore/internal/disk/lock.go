@@ -1,12 +1,20 @@
 package disk
 
-import "strconv"
+import (
+	"errors"
+	"strconv"
+)
+
+// ErrHeld is what every HeldError is.
+var ErrHeld = errors.New("another process has the log open")
 
 // A HeldError says that another process has the lock.
 type HeldError struct {
 	PID  string // "" if the holder has not written it yet
 	self int
 }
+
+func (HeldError) Is(target error) bool { return target == ErrHeld }
 
 func (h HeldError) Error() string {
 	switch h.PID {
