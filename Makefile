@@ -5,7 +5,7 @@ SHELL := bash
 ifeq ($(filter oneshell,$(.FEATURES)),)
 $(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
 endif
-.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln
+.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -85,6 +85,16 @@ modules:
 		modules=$$((modules + 1)); \
 	done < <(find . -mindepth 2 -name go.mod -not -path '*/testdata/*'); \
 	echo "$$modules modules"
+
+# The conformance suite and the inspector of the Model Context Protocol, against the gateway. They
+# come from the registry of npm, once, and stay in the user's cache.
+suite:
+	@code=0; dir=$$(integrations/mcp/suite/fetch) || code=$$?; \
+	case $$code in \
+	0) cd integrations/mcp && HELM_MCP_SUITE="$$dir" go test -count 1 -run '^TestSuite' -v . ;; \
+	3) echo "not run: the conformance suite of MCP: $$dir" ;; \
+	*) exit 1 ;; \
+	esac
 
 # Modules are as go.sum says, and go.mod names what is used.
 tidy:
