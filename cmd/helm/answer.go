@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 
@@ -90,7 +88,7 @@ func (p *pending) describe() string {
 	var b strings.Builder
 	row := func(name, value string) { fmt.Fprintf(&b, "%-11s %s\n", name, value) }
 	row("tool", ascii(r.Tool))
-	row("arguments", asciiJSON(p.Args))
+	row("arguments", strings.ReplaceAll(asciiJSON(p.Args), "\n", " "))
 	row("caller", ascii(r.Caller.ID))
 	row("tenant", ascii(r.Caller.Tenant))
 	row("roles", ascii(strings.Join(r.Caller.Roles, ", ")))
@@ -110,14 +108,16 @@ func (a *app) confirm(c *cobra.Command, given, word, what string) error {
 	errs := c.ErrOrStderr()
 	fmt.Fprint(errs, what)
 	if given == "" {
-		f, ok := terminal(a.in)
-		if !ok {
-			return usageError{fmt.Errorf("nobody can type here: --yes %s says that it is meant", ascii(word))}
+		nobody := usageError{fmt.Errorf("nobody can type here: --yes %s says that it is meant", ascii(word))}
+		if _, ok := terminal(a.in); !ok {
+			return nobody
 		}
 		fmt.Fprintf(errs, "type %s to go on: ", ascii(word))
 		var line [256]byte
-		n, err := f.Read(line[:])
-		if err != nil {
+		n, err := a.in.Read(line[:])
+		if err == io.EOF {
+			return nobody
+		} else if err != nil {
 			return err
 		}
 		given = strings.TrimRight(string(line[:n]), "\r\n")
@@ -127,32 +127,4 @@ func (a *app) confirm(c *cobra.Command, given, word, what string) error {
 		return errNo
 	}
 	return nil
-}
-
-// terminal returns stdin, and reports whether a person may be typing there.
-func terminal(in io.Reader) (*os.File, bool) {
-	f, ok := in.(*os.File)
-	if !ok {
-		return nil, false
-	}
-	info, err := f.Stat()
-	return f, err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// asciiJSON returns the same JSON in ASCII.
-func asciiJSON(text []byte) string {
-	var b strings.Builder
-	for _, r := range string(text) {
-		switch {
-		case r < ' ':
-			b.WriteByte(' ')
-		case r < 0x7f:
-			b.WriteRune(r)
-		default:
-			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, `\u%04x`, unit)
-			}
-		}
-	}
-	return b.String()
 }

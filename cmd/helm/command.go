@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes.
@@ -31,81 +34,145 @@ type usageError struct{ error }
 // An app is one run of the command.
 type app struct {
 	in     io.Reader
+	errs   io.Writer
 	out    bytes.Buffer  // the result, which is written whole or not at all
 	stream *bufio.Writer // results that are a stream
 	json   bool
+	when   string // colour: auto, always or never
+	tty    bool   // stdout is a terminal
 }
 
 // run runs the command, and returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{in: in, stream: bufio.NewWriter(out)}
+	_, tty := terminal(out)
+	a := &app{in: interruptible(ctx, in), errs: errs, stream: bufio.NewWriter(out), tty: tty}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(&a.out)
 	root.SetErr(errs)
+	a.json = asked(args, "--json") // also of a line that cannot be read further
 	err := root.ExecuteContext(ctx)
 	if ferr := a.stream.Flush(); ferr != nil {
-		err = ferr
+		err = fmt.Errorf("stdout: %w", ferr)
 	}
 	if err == nil || errors.Is(err, errNo) {
 		if _, werr := out.Write(a.out.Bytes()); werr != nil {
-			err = werr
+			err = fmt.Errorf("stdout: %w", werr)
 		}
 	}
-	var wrong usageError
 	switch {
 	case err == nil:
 		return yes
 	case errors.Is(err, errNo):
 		return no
 	}
-	a.complain(errs, err)
-	if errors.As(err, &wrong) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted)) {
+		err = errInterrupted
+	}
+	a.complain(err)
+	if errors.As(err, new(usageError)) {
 		return usage
 	}
 	return noAnswer
 }
 
-func (a *app) complain(errs io.Writer, err error) {
+var errInterrupted = errors.New("interrupted: there is no answer")
+
+// asked reports whether a flag is among the arguments, before the -- if there is one.
+func asked(args []string, flag string) bool {
+	if n := slices.Index(args, "--"); n >= 0 {
+		args = args[:n]
+	}
+	return slices.Contains(args, flag)
+}
+
+func (a *app) complain(err error) {
 	if a.json {
 		b, _ := json.Marshal(map[string]any{"error": map[string]string{"message": err.Error()}})
-		fmt.Fprintf(errs, "%s\n", b)
+		fmt.Fprintf(a.errs, "%s\n", asciiJSON(b))
 		return
 	}
-	fmt.Fprintf(errs, "helm: %v\n", err)
-	if errors.As(err, new(usageError)) {
-		fmt.Fprintln(errs, "helm -h and helm COMMAND -h say how it is called")
-	}
+	fmt.Fprintf(a.errs, "helm: %s\n", printable(err.Error()))
 }
+
+// sections are those of helm -h, with their commands in order.
+var sections = []struct{ title, names string }{
+	{"Begin", "init keygen token trust"},
+	{"Write policies, and test them", "policy"},
+	{"Put HELM before tools", "mcp"},
+	{"Answer calls that wait for a person", "approve refuse"},
+	{"Read what happened, and prove it", "log pack"},
+	{"This program", "doctor conformance completion version help"},
+}
+
+const rootLong = `helm decides whether the tool calls of AI agents may run, and proves afterwards what it decided.
+
+A policy says what is allowed: helm policy new drafts one from a list of tools, helm policy test runs
+cases against it. What was decided is in a signed log: helm log verify and helm pack verify find every
+change of it, without a network.`
+
+const rootAfter = `Exit codes: 0 the answer is yes; 1 it is no; 2 the command was called wrongly; 3 there is no answer,
+since a file cannot be read, say. Results are on stdout, all else is on stderr.
+
+A flag that is not given is taken from the environment: HELM_TRUST=trust.json is --trust trust.json.
+NO_COLOR and TERM=dumb are obeyed. No flag takes a secret: keys are in files, and - is stdin.
+`
 
 // root returns all commands.
 func (a *app) root() *cobra.Command {
-	root := group("helm", "work on the policies, logs and packs of HELM")
-	root.Long = "Work on the policies, logs and packs of HELM.\n\n" +
-		"Exit codes: 0 yes; 1 the answer is no; 2 called wrongly; 3 no answer."
+	root := group("helm", "decide what tools of AI agents may do, and prove what was decided")
+	root.Long = rootLong
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.HiddenDefaultCmd = false
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.DisableDefaultCmd = true // ours is one of the others
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON: a document, or an object a line for lists")
+	root.PersistentFlags().StringVar(&a.when, "color", "auto", "colour: `WHEN` is auto, always or never")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongly(c, err) })
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.settle(c) }
 	root.AddCommand(a.policy(), a.pack(), a.log(), answer(a, "approve"), answer(a, "refuse"))
-	root.AddCommand(conform(a), keygen(a), a.version())
+	root.AddCommand(conform(a), keygen(a), a.version(), a.completion())
+	root.SetHelpCommand(a.help(root))
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(&a.out, manual(c)) })
 	return root
+}
+
+// settle takes flags that were not given from the environment.
+func (a *app) settle(c *cobra.Command) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		name := "HELM_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := os.Getenv(name)
+		if f.Changed || value == "" || err != nil || f.Name == "yes" || f.Name == "help" {
+			return // yes is meant for one call, which an environment outlives
+		}
+		if serr := c.Flags().Set(f.Name, value); serr != nil {
+			err = wrongly(c, fmt.Errorf("%s in the environment: %w", name, serr))
+		}
+	})
+	if err == nil && !slices.Contains([]string{"auto", "always", "never"}, a.when) {
+		err = wrongly(c, fmt.Errorf("--color: %q is none of auto, always, never", a.when))
+	}
+	return err
+}
+
+// wrongly says that a command was called wrongly, and where it says how it is called.
+func wrongly(c *cobra.Command, err error) error {
+	return usageError{fmt.Errorf("%w; %s -h says how it is called", err, c.CommandPath())}
 }
 
 // group returns a command that has others, and does nothing itself.
 func group(name, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Short: short,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("%s has no command %q", c.CommandPath(), args[0])}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s needs a command: %s", c.CommandPath(), strings.Join(names(c), ", "))}
-		},
+	c := &cobra.Command{Use: name, Short: short, SuggestionsMinimumDistance: 2}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return wrongly(c, fmt.Errorf("%s needs a command: %s", c.CommandPath(), strings.Join(names(c), ", ")))
+		}
+		near := ""
+		if list := c.SuggestionsFor(args[0]); len(list) > 0 {
+			near = ", but " + strings.Join(list, ", ")
+		}
+		return wrongly(c, fmt.Errorf("%s has no command %q%s", c.CommandPath(), args[0], near))
 	}
+	c.Args = cobra.ArbitraryArgs // RunE knows them
+	return c
 }
 
 func names(c *cobra.Command) (list []string) {
@@ -121,34 +188,44 @@ func names(c *cobra.Command) (list []string) {
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%s: %w; it is called as: %s", c.CommandPath(), err, c.UseLine())}
+			return usageError{fmt.Errorf("%s: %w; it is called as: %s", c.CommandPath(), err, called(c))}
 		}
 		return nil
 	}
 }
 
-// print prints a result: the text, or with --json the value.
+// print prints a result: the text, or with --json the value. It is printed so that nothing in it
+// moves a cursor or turns text round; names that others chose are to be [ascii] in the text.
 func (a *app) print(text string, value any) error {
 	if !a.json {
-		a.out.WriteString(text)
+		a.out.WriteString(a.colouredLines(printable(text)))
 		return nil
 	}
 	b, err := json.MarshalIndent(value, "", "  ")
 	if err == nil {
-		a.out.Write(append(b, '\n'))
+		a.out.WriteString(asciiJSON(b) + "\n")
 	}
 	return err
 }
 
+// document prints a result that is a document, as it is.
+func (a *app) document(text []byte, value any) error {
+	if a.json {
+		return a.print("", value)
+	}
+	a.out.Write(text)
+	return nil
+}
+
 // item prints one of a stream of results: its text, or with --json an object on a line.
-func (a *app) item(value fmt.Stringer) error {
+func (a *app) item(text string, value any) error {
 	if !a.json {
-		_, err := fmt.Fprintln(a.stream, value)
+		_, err := fmt.Fprintln(a.stream, text)
 		return err
 	}
 	b, err := json.Marshal(value)
 	if err == nil {
-		_, err = a.stream.Write(append(b, '\n'))
+		_, err = fmt.Fprintln(a.stream, asciiJSON(b))
 	}
 	return err
 }

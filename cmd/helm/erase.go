@@ -24,7 +24,7 @@ func erase(a *app) *cobra.Command {
 		if *session == "" {
 			return usageError{fmt.Errorf("%s needs --session", c.CommandPath())}
 		}
-		log, err := filestore.OpenReadOnly(args[0]) // Open would make one
+		log, err := openLog(args[0]) // Open would make one
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func erase(a *app) *cobra.Command {
 		if err := a.confirm(c, *word, *session, what); err != nil {
 			return err
 		}
-		store, err := filestore.Open(args[0], filestore.Options{})
+		store, err := filestore.Open(logDir(args[0]), filestore.Options{})
 		if err != nil {
 			return err
 		}

@@ -162,26 +162,8 @@ func sandboxOf(p *guardian.Policy, tool string) *contracts.SandboxInfo {
 }
 
 func printSteps(a *app, p *guardian.Policy, v *policytest.CallVerdict, trace guardian.Trace) error {
-	lines := map[string]map[string]contracts.Pos{}
-	for _, d := range p.Documents() {
-		lines[d.Name] = d.Lines
-	}
 	var text strings.Builder
-	for i := range trace {
-		x := &trace[i]
-		place := x.Document
-		if pos := explained.Position(lines[x.Document], x.Pointer); pos.Line > 0 {
-			place = fmt.Sprintf("%s:%d", place, pos.Line)
-		}
-		fmt.Fprintf(&text, "%d  %s  %s  %s: %v", x.Condition, place, x.Pointer, x.Rule, x.Result)
-		for _, r := range x.Reads {
-			fmt.Fprintf(&text, "; %s %s", r.Pointer, r.Type)
-			if r.Value != nil {
-				fmt.Fprintf(&text, " %s", r.Value)
-			}
-		}
-		text.WriteByte('\n')
-	}
+	writeSteps(&text, trace, p.Documents())
 	text.WriteString(v.Verdict.String())
 	if v.Verdict != contracts.Allow {
 		text.WriteString(" " + string(v.Reason))
@@ -205,4 +187,27 @@ func printSteps(a *app, p *guardian.Policy, v *policytest.CallVerdict, trace gua
 		return errNo
 	}
 	return nil
+}
+
+// writeSteps writes a line a step, with the line in the documents if these have lines.
+func writeSteps(text *strings.Builder, trace guardian.Trace, documents []contracts.Document) {
+	lines := map[string]map[string]contracts.Pos{}
+	for _, d := range documents {
+		lines[d.Name] = d.Lines
+	}
+	for i := range trace {
+		x := &trace[i]
+		place := x.Document
+		if pos := explained.Position(lines[x.Document], x.Pointer); pos.Line > 0 {
+			place = fmt.Sprintf("%s:%d", place, pos.Line)
+		}
+		fmt.Fprintf(text, "%d  %s  %s  %s: %v", x.Condition, place, x.Pointer, x.Rule, x.Result)
+		for _, r := range x.Reads {
+			fmt.Fprintf(text, "; %s %s", r.Pointer, r.Type)
+			if r.Value != nil {
+				fmt.Fprintf(text, " %s", asciiJSON(r.Value))
+			}
+		}
+		text.WriteByte('\n')
+	}
 }

@@ -28,6 +28,17 @@ func (a *app) read(name string) ([]byte, error) {
 	return limited(name, f)
 }
 
+func (a *app) readAll(names []string) (all [][]byte, err error) {
+	for _, name := range names {
+		b, err := a.read(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
 func limited(name string, r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	switch {

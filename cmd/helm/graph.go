@@ -7,7 +7,6 @@ import (
 
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/graph"
-	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
 // A drawing is what the flags of a graph ask for.
@@ -34,7 +33,7 @@ func graphLog(a *app) *cobra.Command {
 	var d drawing
 	d.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		store, err := filestore.OpenReadOnly(args[0])
+		store, err := openLog(args[0])
 		if err != nil {
 			return err
 		}

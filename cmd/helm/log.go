@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,11 +44,12 @@ func (a *app) verifyLog() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		store, err := filestore.OpenReadOnly(args[0])
+		store, err := openLog(args[0])
 		if err != nil {
 			return err
 		}
 		defer store.Close()
+		defer a.working("verifying " + args[0])()
 		if *file != "" {
 			return a.report(kept.VerifyStore(c.Context(), *file, store, o))
 		}
@@ -57,19 +61,64 @@ func (a *app) verifyLog() *cobra.Command {
 func (a *app) showLog() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show DIR", Short: "list the entries of a log", Args: arguments(cobra.ExactArgs(1)),
-		Long: "List the entries of a log. Nothing is verified: see log verify. A kernel may be writing to it.",
+		Long: "List the entries of a log. Nothing is verified: see log verify. A kernel may be writing to it; with\n" +
+			"--follow what it writes is listed too, until the command is interrupted. With --why say of one entry\n" +
+			"how it was decided, and what led to it.",
+		Example: "helm log show state/log --verdict DENY\nhelm log show state/log --why chat-1/4",
 	}
 	var which filter
 	which.flags(c)
+	follow := c.Flags().Bool("follow", false, "go on with what is written to the log")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		store, err := filestore.OpenReadOnly(args[0])
+		if *follow && which.why != "" {
+			return wrongly(c, errors.New("--follow or --why, not both"))
+		}
+		if *follow {
+			return a.follow(c, args[0], &which)
+		}
+		store, err := openLog(args[0])
 		if err != nil {
 			return err
 		}
 		defer store.Close()
-		return a.show(c.Context(), store, &which)
+		return a.show(c, store, &which)
 	}
 	return c
+}
+
+// openLog opens the log in a directory for reading: the directory of the log, or one in which it is
+// called log, as state directories have it.
+func openLog(dir string) (*filestore.Store, error) { return filestore.OpenReadOnly(logDir(dir)) }
+
+func logDir(dir string) string {
+	inside := filepath.Join(dir, "log")
+	if info, err := os.Stat(inside); err == nil && info.IsDir() {
+		return inside
+	}
+	return dir
+}
+
+// follow lists entries, and then those that come, until the command is interrupted.
+func (a *app) follow(c *cobra.Command, dir string, which *filter) error {
+	for next := uint64(0); ; {
+		store, err := openLog(dir) // a store shows the log as it was when it was opened
+		if err != nil {
+			return err
+		}
+		next, err = a.list(c, store, which, next)
+		store.Close()
+		if err == nil {
+			err = a.stream.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-c.Context().Done():
+			return c.Context().Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 func (a *app) export() *cobra.Command {
@@ -88,11 +137,12 @@ func (a *app) export() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		store, err := filestore.OpenReadOnly(args[0])
+		store, err := openLog(args[0])
 		if err != nil {
 			return err
 		}
 		defer store.Close()
+		defer a.working("writing " + args[1])()
 		err = create(args[1], 0o600, func(w io.Writer) error { return evidence.Write(c.Context(), w, store, key) })
 		if err != nil {
 			return err
@@ -102,19 +152,37 @@ func (a *app) export() *cobra.Command {
 	return c
 }
 
-// A source of entries.
+// A source of entries, and of the blobs that they name.
 type source interface {
 	Size(ctx context.Context) (uint64, error)
 	Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error]
+	Blob(ctx context.Context, d contracts.Digest) ([]byte, error)
 }
 
 // A filter says which entries are listed.
-type filter struct{ session, tool, verdict string }
+type filter struct{ session, tool, verdict, why string }
 
 func (f *filter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.session, "session", "", "only of this `SESSION`")
 	c.Flags().StringVar(&f.tool, "tool", "", "only calls of this `TOOL`")
 	c.Flags().StringVar(&f.verdict, "verdict", "", "only judgements that are `ALLOW` or DENY")
+	c.Flags().StringVar(&f.why, "why", "", "say of this `ENTRY` how it was decided: index, hash or session/seq")
+}
+
+// check reports a filter that nothing could pass.
+func (f *filter) check(c *cobra.Command) error {
+	switch {
+	case f.verdict != "" && f.verdict != "ALLOW" && f.verdict != "DENY":
+		return wrongly(c, fmt.Errorf("--verdict: %q is neither ALLOW nor DENY", f.verdict))
+	case f.why != "" && f.session+f.tool+f.verdict != "":
+		return wrongly(c, errors.New("--why is of one entry: leave --session, --tool and --verdict out"))
+	}
+	return nil
+}
+
+func (f *filter) passes(x *line) bool {
+	return (f.session == "" || f.session == x.session) && (f.tool == "" || f.tool == x.Tool) &&
+		(f.verdict == "" || f.verdict == x.Verdict)
 }
 
 // A line is an entry as it is listed. Nothing of arguments or outputs is in it.
@@ -129,12 +197,16 @@ type line struct {
 	Outcome contracts.Outcome    `json:"outcome,omitempty"`
 	Reason  contracts.ReasonCode `json:"reason,omitempty"`
 	Rule    string               `json:"rule,omitempty"`
-	session string
+
+	session  string
+	decision crypto.Digest // of a receipt whose decision is another entry
 }
 
-func (x *line) String() string {
+// text returns the line for people.
+func (a *app) text(x *line) string {
 	words := []string{strconv.FormatUint(x.Index, 10), x.Time.String(), ascii(x.ID), x.Kind}
-	for _, w := range []string{ascii(x.Tool), x.Verdict, string(x.Outcome), string(x.Reason), ascii(x.Rule)} {
+	verdict := a.coloured(x.Verdict)
+	for _, w := range []string{ascii(x.Tool), verdict, string(x.Outcome), string(x.Reason), ascii(x.Rule)} {
 		if w != "" {
 			words = append(words, w)
 		}
@@ -142,47 +214,62 @@ func (x *line) String() string {
 	return strings.Join(words, "  ")
 }
 
-// ascii returns a name of a log as a terminal may be told it.
-func ascii(name string) string {
-	s := strconv.QuoteToASCII(name)
-	return s[1 : len(s)-1]
-}
-
-// show lists entries: a line each, or with --json an object each.
-func (a *app) show(ctx context.Context, log source, which *filter) error {
-	if v := which.verdict; v != "" && v != "ALLOW" && v != "DENY" {
-		return usageError{errors.New("--verdict: ALLOW or DENY")}
-	}
-	size, err := log.Size(ctx)
-	if err != nil {
+// show lists entries, or says why one is as it is.
+func (a *app) show(c *cobra.Command, log source, which *filter) error {
+	if err := which.check(c); err != nil {
 		return err
 	}
+	if which.why != "" {
+		return a.why(c, log, which.why)
+	}
+	_, err := a.list(c, log, which, 0)
+	return err
+}
+
+// list lists entries from an index on: a line each, or with --json an object each. It returns the
+// index of the next.
+func (a *app) list(c *cobra.Command, log source, which *filter, index uint64) (uint64, error) {
+	if err := which.check(c); err != nil {
+		return index, err
+	}
+	size, err := log.Size(c.Context())
+	if err != nil {
+		return index, err
+	}
 	var r contracts.Reader
-	index := uint64(0)
-	for e, err := range log.Entries(ctx, 0, size) {
+	for e, err := range log.Entries(c.Context(), index, size) {
 		if err != nil {
-			return err
+			return index, err
 		}
-		sealed, err := r.Open(e)
+		x, _, err := read(&r, e)
 		if err != nil {
-			return fmt.Errorf("entry %d: %w", index, err)
+			return index, fmt.Errorf("entry %d: %w", index, err)
 		}
-		st, err := sealed.Statement()
-		if err != nil {
-			return fmt.Errorf("entry %d: %w", index, err)
-		}
-		x := lineOf(st)
-		x.Index, x.Hash = index, e.Hash()
+		x.Index = index
 		index++
-		if which.session != "" && which.session != x.session || which.tool != "" && which.tool != x.Tool ||
-			which.verdict != "" && which.verdict != x.Verdict {
+		if !which.passes(x) {
 			continue
 		}
-		if err := a.item(x); err != nil {
-			return err
+		if err := a.item(a.text(x), x); err != nil {
+			return index, err
 		}
 	}
-	return nil
+	return index, nil
+}
+
+// read returns the line of an entry, and what the entry says.
+func read(r *contracts.Reader, e contracts.Entry) (*line, *contracts.Statement, error) {
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := sealed.Statement()
+	if err != nil {
+		return nil, nil, err
+	}
+	x := lineOf(st)
+	x.Hash = e.Hash()
+	return x, st, nil
 }
 
 func lineOf(st *contracts.Statement) *line {
@@ -190,6 +277,7 @@ func lineOf(st *contracts.Statement) *line {
 	x := &line{Time: st.Time, ID: id, Kind: string(st.Kind()), session: st.Session}
 	if r := st.Receipt; r != nil {
 		x.Tool, x.Outcome, x.Reason, x.Verdict = r.Tool, r.Outcome, r.Reason, r.Verdict.String()
+		x.decision = r.DecisionHash
 	}
 	if d := st.Judgement(); d != nil {
 		x.Tool, x.Reason, x.Rule, x.Verdict = d.Tool, d.Reason, d.Rule, d.Verdict.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -84,7 +85,7 @@ func leaves(c *cobra.Command) (list []string) {
 	for _, sub := range c.Commands() {
 		if len(sub.Commands()) > 0 {
 			list = append(list, leaves(sub)...)
-		} else if sub.Name() != "help" && sub.Name() != "completion" {
+		} else if sub.Name() != "help" {
 			_, path, _ := strings.Cut(sub.CommandPath(), " ")
 			list = append(list, path)
 		}
@@ -112,10 +113,11 @@ func TestInterrupted(t *testing.T) {
 	ctx, stop := signal.NotifyContext(context.Background())
 	stop()
 	var out, errs strings.Builder
-	code := run(ctx, []string{"policy", "test", "../../policytest/testdata/bank_cases.yaml"}, strings.NewReader(""), &out, &errs)
+	args := []string{"policy", "test", "../../policytest/testdata/bank_cases.yaml"}
+	code := run(ctx, args, strings.NewReader(""), &out, &errs)
 	assert.Equal(t, noAnswer, code)
 	assert.Empty(t, out.String())
-	assert.Contains(t, errs.String(), "canceled")
+	assert.Contains(t, errs.String(), "interrupted")
 	assert.False(t, errors.Is(ctx.Err(), nil))
 }
 
@@ -132,29 +134,54 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, string(want), got, "go test . -run TestPage -update, in cmd/helm")
 }
 
+// pageTop has ~ for `.
+const pageTop = `# The command
+
+Build it in a clone, by ~go build -o helm ./cmd/helm~. It works on policies, logs and packs.
+
+Results are on stdout, all else is on stderr. A result is written whole or not at all, but for lists of
+entries, which are written as they are read.
+
+| exit | |
+|---|---|
+| 0 | the answer is yes |
+| 1 | the answer is no: a policy that does not load, a denied call, a failed case, a pack that is no success |
+| 2 | the command was called wrongly |
+| 3 | there is no answer: a file cannot be read, stdout is closed, an interrupt |
+
+Every command has these flags:
+
+~~~
+%s~~~
+
+With ~--json~ a result is one JSON document in ASCII, or a line for each of a list of entries, and an error is
+~{"error": {"message": …}}~ on stderr. Without it names that come from a log are ASCII too, and nothing that is
+printed moves a cursor or turns text round. ~policy new~, ~policy schema~, ~log graph~ and ~completion~ print documents.
+
+A flag that is not given is taken from the environment, by its name: ~HELM_TRUST=trust.json~ is
+~--trust trust.json~, and ~HELM_RERUN_GAS=1000~ is ~--rerun-gas 1000~. ~--yes~ is not, since it is meant for one call.
+~NO_COLOR~ and ~TERM=dumb~ are obeyed. No flag takes a secret: keys are in files, and ~-~ is stdin. Where a person is
+asked and there is no terminal, the command does nothing without ~--yes~.
+`
+
 func page(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# The command\n\nBuild it in a clone, by `go build -o helm ./cmd/helm`. It works on policies, logs and packs, and " +
-		"uses no network.\n\n" +
-		"It exits with 0 if the answer is yes; 1 if it is no; 2 if it was called wrongly; 3 if there is no answer: a file " +
-		"that cannot be read,\nan interrupt. Results are on stdout, all else is on stderr. With `--json` a result is one JSON " +
-		"document, or a line for each of a list\nof entries, and an error is `{\"error\": {\"message\": …}}`. A result is " +
-		"written whole or not at all, but for lists of entries.\n")
+	fmt.Fprintf(&b, strings.ReplaceAll(pageTop, "~", "`"), root.PersistentFlags().FlagUsages())
 	var add func(c *cobra.Command)
 	add = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
 			switch {
-			case sub.Name() == "help" || sub.Name() == "completion":
+			case sub.Name() == "help":
 			case len(sub.Commands()) > 0:
 				add(sub)
 			default:
 				b.WriteString("\n## " + sub.CommandPath() + "\n\n")
 				text := sub.Long
 				if text == "" {
-					text = strings.ToUpper(sub.Short[:1]) + sub.Short[1:] + "."
+					text = sentence(sub.Short)
 				}
-				b.WriteString(text + "\n\n```\n" + sub.UseLine() + "\n")
-				if flags := sub.LocalFlags().FlagUsages(); flags != "" {
+				b.WriteString(text + "\n\n```\n" + called(sub) + "\n")
+				if flags := sub.LocalNonPersistentFlags().FlagUsages(); flags != "" {
 					b.WriteString("\n" + flags)
 				}
 				if sub.Example != "" {

@@ -78,8 +78,9 @@ func writeLog() error {
 // other.json with other arguments, and to spelt.json with a member that there is not.
 func makeRequest() {
 	args := `{"sum":5000}`
-	r := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(args)), Caller: contracts.Caller{ID: "ann"}, Expires: 1 << 42,
-		Nonce: strings.Repeat("0a", 16), Quorum: 1, Roles: []string{"owner"}, Session: "s", Tool: "pay"}
+	r := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(args)), Caller: contracts.Caller{ID: "ann"},
+		Expires: 1 << 42, Nonce: strings.Repeat("0a", 16), Quorum: 1, Roles: []string{"owner"},
+		Session: "s", Tool: "pay"}
 	for name, x := range map[string]any{
 		"request.json": map[string]any{"request": r, "args": json.RawMessage(args)},
 		"other.json":   map[string]any{"request": r, "args": json.RawMessage(`{"sum":5001}`)},

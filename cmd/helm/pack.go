@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,6 +57,21 @@ func (a *app) options(r *root) (o evidence.Options, err error) {
 	return o, err
 }
 
+// opened calls do with the file of a pack, and what it is to be verified by.
+func (a *app) opened(name string, r *root, do func(f io.ReaderAt, size int64, o evidence.Options) error) error {
+	o, err := a.options(r)
+	if err != nil {
+		return err
+	}
+	f, size, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	defer a.working("verifying " + name)()
+	return do(f, size, o)
+}
+
 // report prints a report, which is no unless it is a success.
 func (a *app) report(r evidence.Report, err error) error {
 	if r.Fault == nil && err != nil || errors.Is(err, evidence.ErrInput) {
@@ -84,34 +100,24 @@ func (a *app) verifyPack() *cobra.Command {
 	modules := c.Flags().StringArray("module", nil, "`FILE` of a module that the pack lacks, for --rerun")
 	gas := c.Flags().Uint64("rerun-gas", 0, "the most `GAS` for all runs; 1e12 without it")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		o, err := a.options(&from)
-		if err != nil {
-			return err
+		if !*rerun && (len(*modules) > 0 || *gas > 0) {
+			return wrongly(c, errors.New("--module and --rerun-gas are of --rerun"))
 		}
-		if *rerun {
-			runtime, err := sandbox.New(sandbox.Options{})
-			if err != nil {
-				return err
-			}
-			defer runtime.Close(context.WithoutCancel(c.Context()))
-			var all [][]byte
-			for _, name := range *modules {
-				b, err := a.read(name)
+		return a.opened(args[0], &from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+			if *rerun {
+				runtime, err := sandbox.New(sandbox.Options{})
 				if err != nil {
 					return err
 				}
-				all = append(all, b)
+				defer runtime.Close(context.WithoutCancel(c.Context()))
+				all, err := a.readAll(*modules)
+				if err != nil {
+					return err
+				}
+				o.Rerun, o.RerunGas = runtime.Rerun(all), *gas
 			}
-			o.Rerun, o.RerunGas = runtime.Rerun(all), *gas
-		} else if len(*modules) > 0 || *gas > 0 {
-			return usageError{errors.New("--module and --rerun-gas are of --rerun")}
-		}
-		f, size, err := open(args[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return a.report(evidence.Verify(c.Context(), f, size, o))
+			return a.report(evidence.Verify(c.Context(), f, size, o))
+		})
 	}
 	return c
 }
@@ -131,23 +137,16 @@ func (a *app) audit() *cobra.Command {
 		if *file == "" {
 			return usageError{fmt.Errorf("%s needs --kept", c.CommandPath())}
 		}
-		o, err := a.options(&from)
-		if err != nil {
+		return a.opened(args[0], &from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+			if !*begin {
+				return a.report(kept.Verify(c.Context(), *file, f, size, o))
+			}
+			r, err := evidence.Verify(c.Context(), f, size, o)
+			if err = a.report(r, err); err == nil {
+				err = kept.Begin(*file, r)
+			}
 			return err
-		}
-		f, size, err := open(args[0])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if !*begin {
-			return a.report(kept.Verify(c.Context(), *file, f, size, o))
-		}
-		r, err := evidence.Verify(c.Context(), f, size, o)
-		if err = a.report(r, err); err == nil {
-			err = kept.Begin(*file, r)
-		}
-		return err
+		})
 	}
 	return c
 }
@@ -155,37 +154,31 @@ func (a *app) audit() *cobra.Command {
 func (a *app) showPack() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show PACK", Short: "list the entries of a pack that verifies", Args: arguments(cobra.ExactArgs(1)),
+		Long: "Verify a pack, and list its entries. With --why say of one how it was decided, and what led to it.",
 	}
 	var from root
 	from.flags(c)
 	var which filter
 	which.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.inPack(c, args[0], &from, func(p *evidence.Pack) error { return a.show(c.Context(), p, &which) })
+		return a.inPack(c, args[0], &from, func(p *evidence.Pack) error { return a.show(c, p, &which) })
 	}
 	return c
 }
 
 // inPack calls do with a pack that verifies. One that is no success is said to be none.
 func (a *app) inPack(c *cobra.Command, name string, from *root, do func(*evidence.Pack) error) error {
-	o, err := a.options(from)
-	if err != nil {
-		return err
-	}
-	f, size, err := open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	p, r, err := evidence.OpenPack(c.Context(), f, size, o)
-	if err != nil {
-		return a.report(r, err)
-	}
-	if !r.Success(evidence.Invalid) {
-		first, _, _ := strings.Cut(r.String(), "\n")
-		fmt.Fprintln(c.ErrOrStderr(), first)
-	}
-	return do(p)
+	return a.opened(name, from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+		p, r, err := evidence.OpenPack(c.Context(), f, size, o)
+		if err != nil {
+			return a.report(r, err)
+		}
+		if !r.Success(evidence.Invalid) {
+			first, _, _ := strings.Cut(r.String(), "\n")
+			fmt.Fprintln(a.errs, first)
+		}
+		return do(p)
+	})
 }
 
 func (a *app) backtest() *cobra.Command {
@@ -207,50 +200,64 @@ func (a *app) backtest() *cobra.Command {
 	return c
 }
 
+// compare prints what a candidate makes of the calls of a pack. The answer is no if a call would be
+// allowed that was not.
 func (a *app) compare(ctx context.Context, name string, from *root, candidate *guardian.Policy) error {
-	o, err := a.options(from)
+	t, err := a.tested(ctx, name, from, candidate)
 	if err != nil {
 		return err
 	}
-	f, size, err := open(name)
-	if err != nil {
+	if err := a.print(t.text, t); err != nil {
 		return err
 	}
-	defer f.Close()
-	type changed struct {
-		Entry uint64 `json:"entry"`
-		Text  string `json:"text"`
-	}
-	v := struct {
-		Judged    uint64    `json:"judged"`
-		Same      uint64    `json:"same"`
-		Denied    uint64    `json:"denied"`
-		Allowed   uint64    `json:"allowed"`
-		Again     uint64    `json:"askedAgain"`
-		Otherwise uint64    `json:"otherwise"`
-		Unjudged  []uint64  `json:"unjudged"`
-		Changes   []changed `json:"changes"`
-	}{Unjudged: []uint64{}, Changes: []changed{}}
-	var text strings.Builder
-	n, err := evidence.BackTest(ctx, f, size, o, candidate, func(c evidence.Change) error {
-		v.Changes = append(v.Changes, changed{c.Index, c.String()})
-		fmt.Fprintln(&text, c)
-		return nil
-	})
-	if err != nil || !n.Report.Success(evidence.Invalid) {
-		return a.report(n.Report, err)
-	}
-	v.Judged, v.Same, v.Denied, v.Allowed = n.Judged, n.Same, n.Denied, n.Allowed
-	v.Again, v.Otherwise = n.Anew, n.Otherwise
-	v.Unjudged = append(v.Unjudged, n.Unjudged...)
-	fmt.Fprintf(&text, "%d calls judged: %d the same, %d denied now, %d allowed now, %d asked again, %d otherwise; "+
-		"%d not judged\n",
-		v.Judged, v.Same, v.Denied, v.Allowed, v.Again, v.Otherwise, len(v.Unjudged))
-	if err := a.print(text.String(), v); err != nil {
-		return err
-	}
-	if n.Allowed > 0 {
+	if t.Allowed > 0 {
 		return errNo
 	}
 	return nil
+}
+
+// A backTest is what a candidate makes of the calls of a pack.
+type backTest struct {
+	Judged    uint64        `json:"judged"`
+	Same      uint64        `json:"same"`
+	Denied    uint64        `json:"denied"`
+	Allowed   uint64        `json:"allowed"`
+	Again     uint64        `json:"askedAgain"`
+	Otherwise uint64        `json:"otherwise"`
+	Unjudged  []uint64      `json:"unjudged"`
+	Changes   []changedCall `json:"changes"`
+	text      string
+}
+
+type changedCall struct {
+	Entry uint64 `json:"entry"`
+	Text  string `json:"text"`
+}
+
+// tested has a candidate judge the calls of a pack. If the pack is no success it prints why, and
+// that is the answer no.
+func (a *app) tested(
+	ctx context.Context, name string, from *root, candidate *guardian.Policy,
+) (v *backTest, err error) {
+	v = &backTest{Unjudged: []uint64{}, Changes: []changedCall{}}
+	var text strings.Builder
+	err = a.opened(name, from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+		n, err := evidence.BackTest(ctx, f, size, o, candidate, func(c evidence.Change) error {
+			v.Changes = append(v.Changes, changedCall{c.Index, c.String()})
+			fmt.Fprintln(&text, ascii(c.String()))
+			return nil
+		})
+		if err != nil || !n.Report.Success(evidence.Invalid) {
+			return a.report(n.Report, err)
+		}
+		v.Judged, v.Same, v.Denied, v.Allowed = n.Judged, n.Same, n.Denied, n.Allowed
+		v.Again, v.Otherwise = n.Anew, n.Otherwise
+		v.Unjudged = append(v.Unjudged, n.Unjudged...)
+		return nil
+	})
+	fmt.Fprintf(&text, "%d calls judged: %d the same, %d denied now, %d allowed now, %d asked again, %d otherwise; "+
+		"%d not judged\n",
+		v.Judged, v.Same, v.Denied, v.Allowed, v.Again, v.Otherwise, len(v.Unjudged))
+	v.text = text.String()
+	return v, err
 }

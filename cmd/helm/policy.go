@@ -186,11 +186,11 @@ func (a *app) draft() *cobra.Command {
 		}
 		if !a.json {
 			for _, n := range notes {
-				fmt.Fprintln(c.ErrOrStderr(), n)
+				fmt.Fprintln(a.errs, ascii(n.String()))
 			}
 		}
 		value := map[string]any{"policy": string(text), "notes": append([]policy.Note{}, notes...)}
-		return a.print(string(text), value)
+		return a.document(text, value)
 	}
 	return c
 }
