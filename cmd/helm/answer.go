@@ -51,7 +51,7 @@ func answer(a *app, verb string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := a.confirm(c, *word, p.Request.Tool, p.describe()); err != nil {
+		if err := confirm(a, c, *word, p.Request.Tool, p.describe()); err != nil {
 			return err
 		}
 		sign := p.Request.Approve
@@ -104,7 +104,7 @@ func (p *pending) describe() string {
 
 // confirm shows what is asked, and returns nil if a person types the word, or the command line has
 // it.
-func (a *app) confirm(c *cobra.Command, given, word, what string) error {
+func confirm(a *app, c *cobra.Command, given, word, what string) error {
 	errs := c.ErrOrStderr()
 	fmt.Fprint(errs, what)
 	if given == "" {

@@ -129,8 +129,8 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongly(c, err) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.settle(c) }
 	root.AddCommand(a.policy(), a.pack(), a.log(), answer(a, "approve"), answer(a, "refuse"))
-	root.AddCommand(conform(a), keygen(a), a.version(), a.completion())
-	root.SetHelpCommand(a.help(root))
+	root.AddCommand(conform(a), keygen(a), a.version(), completion(a))
+	root.SetHelpCommand(help(root))
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(&a.out, manual(c)) })
 	return root
 }
@@ -153,7 +153,7 @@ func (a *app) settle(c *cobra.Command) (err error) {
 	return err
 }
 
-// wrongly says that a command was called wrongly, and where it says how it is called.
+// wrongly says that a command was called wrongly, and what says how it is called.
 func wrongly(c *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w; %s -h says how it is called", err, c.CommandPath())}
 }

@@ -31,7 +31,7 @@ func erase(a *app) *cobra.Command {
 		log.Close()
 		name := ascii(*session)
 		what := fmt.Sprintf("of the session %s all arguments, outputs and texts are erased, for ever\n", name)
-		if err := a.confirm(c, *word, *session, what); err != nil {
+		if err := confirm(a, c, *word, *session, what); err != nil {
 			return err
 		}
 		store, err := filestore.Open(logDir(args[0]), filestore.Options{})

@@ -69,7 +69,7 @@ func called(c *cobra.Command) string {
 func sentence(short string) string { return strings.ToUpper(short[:1]) + short[1:] + "." }
 
 // help returns the command that prints what -h does.
-func (a *app) help(root *cobra.Command) *cobra.Command {
+func help(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "say how a command is called",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -83,7 +83,7 @@ func (a *app) help(root *cobra.Command) *cobra.Command {
 }
 
 // completion returns the command that prints what a shell completes by.
-func (a *app) completion() *cobra.Command {
+func completion(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use: "completion SHELL", Short: "print what bash, zsh, fish or powershell completes commands by",

@@ -220,7 +220,7 @@ func (a *app) show(c *cobra.Command, log source, which *filter) error {
 		return err
 	}
 	if which.why != "" {
-		return a.why(c, log, which.why)
+		return why(a, c, log, which.why)
 	}
 	_, err := a.list(c, log, which, 0)
 	return err

@@ -17,7 +17,7 @@ import (
 )
 
 // why prints one entry: how it was decided, step by step, and the entries that led to it.
-func (a *app) why(c *cobra.Command, log source, name string) error {
+func why(a *app, c *cobra.Command, log source, name string) error {
 	g, err := graph.Read(c.Context(), log)
 	if err != nil {
 		return err
