@@ -88,12 +88,6 @@ func (g *guard) who(ctx context.Context, r sdk.Request) (c helm.Caller, session 
 	return c, "mcp:" + contracts.Hashed(string(b)), err
 }
 
-func refusal(code int64, what string) error {
-	return &jsonrpc.Error{Code: code, Message: "helm: " + what}
-}
-
-var errWho = refusal(jsonrpc.CodeInvalidRequest, "it is not known who asks")
-
 func (g *guard) call(ctx context.Context, next sdk.MethodHandler, r sdk.Request) (sdk.Result, error) {
 	request, ok := r.(*sdk.CallToolRequest)
 	if !ok || request.Params == nil {
@@ -113,23 +107,7 @@ func (g *guard) call(ctx context.Context, next sdk.MethodHandler, r sdk.Request)
 	}
 	in := helm.Intent{Tool: request.Params.Name, Args: args, Caller: caller, Session: session, Driver: t}
 	d, receipt := g.kernel.Guard(ctx, in)
-	if receipt.Output == nil {
-		text, _ := d.ForModel(receipt)
-		return denial(text, d), nil
-	}
-	if d.Err() == nil && t.structured {
-		var content any
-		if err := json.Unmarshal(receipt.Output, &content); err != nil {
-			return nil, err
-		}
-		return &sdk.CallToolResult{StructuredContent: content,
-			Content: []sdk.Content{&sdk.TextContent{Text: string(receipt.Output)}}}, nil
-	}
-	var released sdk.CallToolResult
-	if err := json.Unmarshal(receipt.Output, &released); err != nil {
-		return nil, err
-	}
-	return &released, nil
+	return told(d, receipt, t.structured)
 }
 
 func (g *guard) definition(name string) (contracts.Digest, bool) {
@@ -142,18 +120,6 @@ func (g *guard) definition(name string) (contracts.Digest, bool) {
 func (g *guard) pinsOutput(name string) bool {
 	p := g.kernel.Policy()
 	return p != nil && p.HasOutput(name)
-}
-
-// denial is a result, so that the model reads it.
-func denial(text string, d helm.Decision) *sdk.CallToolResult {
-	verdict := map[string]any{"verdict": "DENY", "reason": string(d.Reason)}
-	if d.Pending != nil {
-		verdict["pending"] = d.Pending.Nonce
-	}
-	return &sdk.CallToolResult{
-		IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}},
-		Meta: sdk.Meta{"helmkernel/verdict": verdict},
-	}
 }
 
 // A tool is the driver of one call: the server itself.

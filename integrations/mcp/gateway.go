@@ -1,0 +1,469 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+)
+
+// A Server is one that a [Gateway] stands before: a command, or the address of streamable HTTP.
+type Server struct {
+	Name    string   // [a-z0-9-]{1,32}
+	Command []string // and its arguments
+	Env     []string // names of variables that its process gets, besides PATH, HOME, LANG and TMPDIR
+	Stderr  *os.File // of the process; nil: dropped
+
+	URL string
+	Key func() string // returns the token that is sent to URL; nil: none
+}
+
+// GatewayOptions configure a [Gateway].
+type GatewayOptions struct {
+	// Kernel judges the calls. It should have no drivers of its own (helm.Options.Drivers), because
+	// a call of a tool that no server lists would reach them.
+	Kernel  *helm.Kernel
+	Servers []Server
+
+	// Prefix names tools server__tool even if there is only one server.
+	Prefix bool
+
+	// Share has all clients use one connection to each server, and what it remembers.
+	Share bool
+
+	// Caller and Session are those of Run. Without a session each Run has one of its own.
+	Caller  helm.Caller
+	Session string
+
+	Log *slog.Logger // nil: none
+}
+
+// A Gateway is an MCP server before others, whose tools it guards. What a client is shown, and may
+// call, is what the policy lets the caller call, the servers list, and whose definition is the one
+// that is pinned.
+type Gateway struct {
+	options GatewayOptions
+	log     *slog.Logger
+	shared  []*upstream
+
+	mu      sync.Mutex
+	closed  bool
+	clients map[*client]bool
+}
+
+const maxClients = 64
+
+var serverName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// NewGateway returns a gateway. No server is started before a client needs it.
+func NewGateway(o GatewayOptions) (*Gateway, error) {
+	if o.Kernel == nil {
+		return nil, errors.New("mcp: a gateway needs a kernel")
+	}
+	if len(o.Servers) == 0 {
+		return nil, errors.New("mcp: a gateway needs a server")
+	}
+	known := map[string]bool{}
+	for _, s := range o.Servers {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+		if known[s.Name] {
+			return nil, fmt.Errorf("mcp: two servers are named %s", s.Name)
+		}
+		known[s.Name] = true
+	}
+	g := &Gateway{options: o, log: o.Log, clients: map[*client]bool{}}
+	g.options.Servers = slices.Clone(o.Servers)
+	g.options.Prefix = o.Prefix || len(o.Servers) > 1
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Share {
+		g.shared = g.upstreams()
+	}
+	return g, nil
+}
+
+func (s Server) check() error {
+	if !serverName.MatchString(s.Name) {
+		return fmt.Errorf("mcp: the name of a server is [a-z0-9-]{1,32}, not %q", s.Name)
+	}
+	if (len(s.Command) > 0) == (s.URL != "") {
+		return fmt.Errorf("mcp: server %s needs a command or a URL, and not both", s.Name)
+	}
+	if s.URL != "" {
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return fmt.Errorf("mcp: the URL of server %s is none of http or https, without a password", s.Name)
+		}
+	}
+	for _, name := range s.Env {
+		if name == "" || strings.Contains(name, "=") || strings.HasPrefix(strings.ToUpper(name), "HELM_") {
+			return fmt.Errorf("mcp: a variable of server %s has no name that may be passed on", s.Name)
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) upstreams() (list []*upstream) {
+	for _, s := range g.options.Servers {
+		list = append(list, newUpstream(s, g.changed))
+	}
+	return list
+}
+
+// changed logs the tools that are pinned and not as they were pinned, and has the clients list
+// again.
+func (g *Gateway) changed(u *upstream, was, is *listing) {
+	if p := g.options.Kernel.Policy(); p != nil {
+		for name, t := range is.tools {
+			full := g.name(u.server, name)
+			pin, pinned := p.Definition(full)
+			if pinned && pin != t.digest && (was == nil || was.tools[name].digest != t.digest) {
+				g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", full,
+					"pinned", pin.String(), "published", t.digest.String())
+			}
+		}
+	}
+	if was == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.clients {
+		if slices.Contains(c.upstreams, u) {
+			c.tell()
+		}
+	}
+}
+
+// name returns the name that a server's tool has here.
+func (g *Gateway) name(s Server, own string) string {
+	if g.options.Prefix {
+		return s.Name + "__" + own
+	}
+	return own
+}
+
+var errFull = refusal(jsonrpc.CodeInternalError, "64 clients are connected, and no more may be")
+
+// Run serves one client, and returns when it is gone, or the context ends.
+func (g *Gateway) Run(ctx context.Context, t sdk.Transport) error {
+	session := g.options.Session
+	if session == "" {
+		session = "mcp-" + strings.ToLower(rand.Text())
+	}
+	c, err := g.open(g.options.Caller, session, "")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return c.server.Run(ctx, t)
+}
+
+// Close ends all connections. When it returns no process of a server is left.
+func (g *Gateway) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	clients := make([]*client, 0, len(g.clients))
+	for c := range g.clients {
+		clients = append(clients, c)
+	}
+	g.mu.Unlock()
+	for _, c := range clients {
+		c.close()
+	}
+	closeAll(g.shared)
+	return nil
+}
+
+func closeAll(list []*upstream) {
+	var all sync.WaitGroup
+	for _, u := range list {
+		all.Go(u.close)
+	}
+	all.Wait()
+}
+
+// A client is one session of a client, and its connections.
+type client struct {
+	gateway   *Gateway
+	caller    helm.Caller
+	session   string
+	server    *sdk.Server
+	upstreams []*upstream
+	ctx       context.Context
+	end       context.CancelFunc
+	once      sync.Once
+}
+
+// open returns a new session of a client, whose id the server's sessions have. Nothing is started
+// yet.
+func (g *Gateway) open(who helm.Caller, session, id string) (*client, error) {
+	c := &client{gateway: g, caller: who, session: session, upstreams: g.shared}
+	c.ctx, c.end = context.WithCancel(context.Background())
+	c.server = sdk.NewServer(&sdk.Implementation{Name: "helm", Version: "1"}, &sdk.ServerOptions{
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		GetSessionID: func() string { return id },
+	})
+	c.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			return c.handle(ctx, next, method, r)
+		}
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || len(g.clients) >= maxClients {
+		return nil, errFull
+	}
+	if c.upstreams == nil {
+		c.upstreams = g.upstreams()
+	}
+	g.clients[c] = true
+	return c, nil
+}
+
+// close ends the client's calls, and its connections.
+func (c *client) close() {
+	c.once.Do(func() {
+		c.end()
+		for s := range c.server.Sessions() {
+			go s.Close() // which waits for its calls
+		}
+		if c.gateway.shared == nil {
+			closeAll(c.upstreams)
+		}
+		c.gateway.mu.Lock()
+		delete(c.gateway.clients, c)
+		c.gateway.mu.Unlock()
+	})
+}
+
+// tell has the client list again. The SDK tells it when a tool is added; this one is never listed.
+func (c *client) tell() {
+	c.server.AddTool(&sdk.Tool{Name: "helm", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return nil, errDown })
+}
+
+// quiet are methods that reach no server.
+var quiet = []string{"subscriptions/listen", "notifications/roots/list_changed"}
+
+func (c *client) handle(
+	ctx context.Context, next sdk.MethodHandler, method string, r sdk.Request,
+) (sdk.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	switch q := r.(type) {
+	case *sdk.CallToolRequest:
+		return c.callTool(ctx, q)
+	case *sdk.ListToolsRequest:
+		return c.listTools(ctx, q)
+	}
+	if slices.Contains(passed, method) || slices.Contains(quiet, method) {
+		return next(ctx, method, r)
+	}
+	return nil, refusal(jsonrpc.CodeMethodNotFound, "not offered")
+}
+
+// A shown tool is an entry as clients get it.
+type shown struct {
+	name   string // that it has here
+	raw    json.RawMessage
+	digest contracts.Digest // of its definition
+	tool   guardian.Tool
+}
+
+// visible returns the tools that the client is shown.
+func (c *client) visible(ctx context.Context) ([]shown, error) {
+	p := c.gateway.options.Kernel.Policy()
+	if p == nil {
+		return nil, refusal(jsonrpc.CodeInternalError, "there is no list of tools")
+	}
+	callable := map[string]guardian.Tool{}
+	for _, t := range p.Callable(c.caller) {
+		callable[t.Name] = t
+	}
+	lists := make([]*listing, len(c.upstreams))
+	var all sync.WaitGroup
+	for i, u := range c.upstreams {
+		all.Go(func() { lists[i], _ = u.tools(ctx) })
+	}
+	all.Wait()
+	list := []shown{}
+	for i, l := range lists {
+		if l == nil {
+			continue
+		}
+		for _, own := range l.order {
+			t, listed := l.tools[own]
+			name := c.gateway.name(c.upstreams[i].server, own)
+			declared, ok := callable[name]
+			if !listed || !ok || declared.Definition != (contracts.Digest{}) && declared.Definition != t.digest {
+				continue
+			}
+			raw := json.RawMessage(t.entry)
+			if name != own {
+				members := make(map[string]json.RawMessage, len(t.members))
+				for k, v := range t.members {
+					members[k] = v
+				}
+				var err error
+				if members["name"], err = encode(name); err != nil {
+					return nil, err
+				}
+				if raw, err = encode(members); err != nil {
+					return nil, err
+				}
+			}
+			list = append(list, shown{name, raw, t.digest, declared})
+		}
+	}
+	return list, nil
+}
+
+// A toolList goes to the client from the bytes that were hashed.
+type toolList struct {
+	*sdk.ListToolsResult
+	tools []json.RawMessage
+	since bool // 2026-07-28
+}
+
+func (l *toolList) MarshalJSON() ([]byte, error) {
+	members := map[string]any{"tools": l.tools}
+	if l.since {
+		members["resultType"], members["ttlMs"], members["cacheScope"] = "complete", 0, "private"
+	}
+	if len(l.Meta) > 0 {
+		members["_meta"] = l.Meta
+	}
+	return encode(members)
+}
+
+// stateless is the version of the protocol since which results say what they are.
+const stateless = "2026-07-28"
+
+// listTools answers with all tools in one page.
+func (c *client) listTools(ctx context.Context, r *sdk.ListToolsRequest) (sdk.Result, error) {
+	if r.Params != nil && r.Params.Cursor != "" {
+		return nil, refusal(jsonrpc.CodeInvalidParams, "the list has one page")
+	}
+	list, err := c.visible(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result := &toolList{ListToolsResult: &sdk.ListToolsResult{}, tools: []json.RawMessage{}}
+	result.since = r.ProtocolVersion() >= stateless
+	for _, t := range list {
+		result.tools = append(result.tools, t.raw)
+	}
+	return result, nil
+}
+
+// find returns the connection that a tool is called over, and the server's own name of the tool.
+func (c *client) find(name string) (u *upstream, own string) {
+	if !c.gateway.options.Prefix {
+		return c.upstreams[0], name
+	}
+	server, own, _ := strings.Cut(name, "__")
+	for _, u := range c.upstreams {
+		if u.server.Name == server {
+			return u, own
+		}
+	}
+	return nil, ""
+}
+
+func (c *client) callTool(ctx context.Context, r *sdk.CallToolRequest) (sdk.Result, error) {
+	if r.Params == nil {
+		return nil, refusal(jsonrpc.CodeInvalidParams, "no call of a tool")
+	}
+	how, finish := c.progress(ctx, r)
+	d, receipt, pinned := c.judge(ctx, r.Params.Name, r.Params.Arguments, how)
+	finish()
+	return told(d, receipt, pinned)
+}
+
+// call judges a call and runs it if it is allowed.
+func (c *client) call(ctx context.Context, tool string, args json.RawMessage) (helm.Decision, helm.Receipt) {
+	d, r, _ := c.judge(ctx, tool, args, nil)
+	return d, r
+}
+
+// judge is call, with progress. It also reports whether the output is pinned, and is that alone.
+func (c *client) judge(
+	ctx context.Context, tool string, args json.RawMessage, how progress,
+) (helm.Decision, helm.Receipt, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if len(args) == 0 {
+		args = json.RawMessage("{}") // the protocol lets them out
+	}
+	k := c.gateway.options.Kernel
+	in := helm.Intent{Tool: tool, Args: args, Caller: c.caller, Session: c.session}
+	p := k.Policy()
+	pinned := p != nil && p.HasOutput(tool)
+	if u, own := c.find(tool); u != nil {
+		if l, err := u.tools(ctx); err == nil {
+			if t, ok := l.tools[own]; ok {
+				f := &forward{upstream: u, own: own, digest: t.digest, structured: pinned}
+				f.how, f.cancel = how, cancel
+				in.Driver = f
+			}
+		}
+	}
+	d, r := k.Guard(ctx, in)
+	return d, r, pinned
+}
+
+// progress returns what passes on how far the call is, in numbers and at most ten times a second,
+// and what ends that, before the result goes out.
+func (c *client) progress(ctx context.Context, r *sdk.CallToolRequest) (how progress, finish func()) {
+	token := r.Params.GetProgressToken()
+	if token == nil || r.Session == nil {
+		return nil, func() {}
+	}
+	type step struct{ done, total float64 }
+	steps, end, ended := make(chan step, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case s := <-steps:
+				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+					ProgressToken: token, Progress: s.done, Total: s.total})
+			case <-end:
+				return
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-end:
+				return
+			}
+		}
+	}()
+	how = func(done, total float64) {
+		select {
+		case steps <- step{done, total}:
+		default:
+		}
+	}
+	return how, func() { close(end); <-ended }
+}
