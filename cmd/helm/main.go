@@ -8,7 +8,7 @@
 //	3  if there is no answer: a file that cannot be read, an interrupt
 //
 // With --json results are JSON, one document, and errors are {"error": …} on stderr. Every command
-// works without a network.
+// works without a network, but for reaching an MCP server at a URL.
 package main
 
 import (

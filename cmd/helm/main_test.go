@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest})
+	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest, "notes": notesServer})
 }
 
 // TestScripts runs each script of testdata in a directory of its own: what each command answers to

@@ -165,18 +165,27 @@ func (a *app) diff() *cobra.Command {
 
 func (a *app) draft() *cobra.Command {
 	c := &cobra.Command{
-		Use: "new --tools FILE BUNDLE", Short: "draft a bundle from a list of tools",
+		Use: "new {--tools FILE | --mcp CMD|URL} BUNDLE", Short: "draft a bundle from a list of tools",
 		Args: arguments(cobra.ExactArgs(1)),
-		Long: "Draft a bundle from a list of tools: the result of tools/list of MCP, or an array of tools as OpenAI\n" +
-			"or Anthropic have them. The draft allows nothing, and each tool is destructive until a person says\n" +
-			"less. What was closed or left out is a comment in it, and a line on stderr.",
+		Long: "Draft a bundle from a list of tools: the result of tools/list of MCP, or an array of tools as\n" +
+			"OpenAI or Anthropic have them, or what an MCP server lists, which is started or connected to. The\n" +
+			"draft allows nothing, and each tool is destructive until a person says less. What was closed or left\n" +
+			"out is a comment in it, and a line on stderr.",
 	}
 	tools := c.Flags().String("tools", "", "`FILE` with the list, - is stdin")
+	server := remoteFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if *tools == "" {
-			return usageError{fmt.Errorf("%s needs --tools", c.CommandPath())}
+		if (*tools == "") == (*server.command == "") {
+			return wrongly(c, fmt.Errorf("%s needs --tools or --mcp, and not both", c.CommandPath()))
 		}
-		list, err := a.read(*tools)
+		var list []byte
+		var err error
+		if *tools != "" {
+			list, err = a.read(*tools)
+		} else {
+			*tools = "--mcp"
+			list, err = server.list(c.Context())
+		}
 		if err != nil {
 			return err
 		}
