@@ -10,17 +10,29 @@ import (
 // The message is for people, and has nothing of arguments, outputs or keys. The code is one of
 // helm_bad_request and so on, or a reason code.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	refuse(w, r, status, code, message, nil)
+}
+
+// RefuseCall answers a request that is a call which was denied, with what is told of it.
+func RefuseCall(w http.ResponseWriter, r *http.Request, code, message string, t Told) {
+	refuse(w, r, http.StatusForbidden, code, message, t)
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, status int, code, message string, told any) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if h.Get("Retry-After") == "" {
 		h.Set("X-Should-Retry", "false")
 	}
-	var v any
+	var v map[string]any
 	if p := r.URL.Path; p == "/v1/messages" || strings.HasPrefix(p, "/v1/messages/") {
 		v = map[string]any{"type": "error", "error": map[string]any{"type": kind(status), "message": message}}
 	} else {
 		e := map[string]any{"message": message, "type": "helm_error", "param": nil, "code": code}
 		v = map[string]any{"error": e}
+	}
+	if told != nil {
+		v["helm"] = told
 	}
 	w.WriteHeader(status)
 	write(w, v)

@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/helmkernel/helm v0.0.0
+	github.com/helmkernel/helm/faces v0.0.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/stretchr/testify v1.12.1
 )
@@ -24,4 +25,7 @@ require (
 	golang.org/x/time v0.15.0 // indirect
 )
 
-replace github.com/helmkernel/helm => ../..
+replace (
+	github.com/helmkernel/helm => ../..
+	github.com/helmkernel/helm/faces => ../../faces
+)
