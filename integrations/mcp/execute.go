@@ -163,7 +163,8 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	if !h.o.Auth.MayAsk(s.caller) {
 		w.Header().Set("Retry-After", "60")
-		auth.Refuse(w, r, http.StatusServiceUnavailable, "helm_unavailable", "too many calls were denied in this minute")
+		auth.Refuse(w, r, http.StatusServiceUnavailable, "helm_unavailable",
+			"too many calls were denied in this minute")
 		return
 	}
 	d, receipt := s.call(r.Context(), x.tool, x.args)

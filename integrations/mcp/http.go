@@ -26,7 +26,7 @@ type HandlerOptions struct {
 	Sessions int           // client sessions at once; 0 is 64
 	Idle     time.Duration // after which a client session ends; 0 is 30 minutes
 
-	// Resource is the URL of /mcp as clients have it, and Issuer that of who gives out its tokens:
+	// Resource is the URL of /mcp as clients have it, and Issuer that of who issues its tokens:
 	// then there is metadata of the resource (RFC 9728), which Auth names.
 	Resource, Issuer string
 

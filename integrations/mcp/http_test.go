@@ -491,7 +491,7 @@ func TestRevokedStream(t *testing.T) {
 	assert.Equal(t, 401, status)
 }
 
-// TestMetadata: a client without a token is told where it gets one, if somebody gives it one.
+// TestMetadata: a client without a token is told who issues them, if an issuer is configured.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	f := newFace(t, HandlerOptions{Resource: "https://helm.example", Issuer: "https://id.example"}, callers, nil)
