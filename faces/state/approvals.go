@@ -144,6 +144,13 @@ func (a *Approvals) Close() error {
 	return a.close()
 }
 
+// end is the end of the process's hold on the directory: what is in it is the next one's.
+func (a *Approvals) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.owner = false
+}
+
 // load reads what is in the directory. Files that are not its own are left alone.
 func (a *Approvals) load() error {
 	a.list, a.bytes = map[string]*asked{}, 0
@@ -154,6 +161,11 @@ func (a *Approvals) load() error {
 	for _, e := range entries {
 		if a.owner && strings.HasPrefix(e.Name(), unfinished) && e.Type().IsRegular() {
 			os.Remove(filepath.Join(a.dir, e.Name()))
+		}
+		if nonce, ok := isAnswer(e.Name()); ok && a.owner {
+			if _, err := os.Lstat(filepath.Join(a.dir, nonce+".json")); errors.Is(err, fs.ErrNotExist) {
+				os.Remove(filepath.Join(a.dir, e.Name())) // it came while its request was removed
+			}
 		}
 		nonce, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || !isNonce(nonce) || len(a.list) >= a.most.requests {
@@ -197,6 +209,9 @@ func (a *Approvals) readPending(nonce string) (p Pending, err error) {
 	if err := f.Request.About(f.Args); err != nil {
 		return p, fmt.Errorf("%s: remove it: %w", name, err)
 	}
+	if x := a.list[nonce]; x != nil && x.Digest() != f.Request.Digest() {
+		return p, fmt.Errorf("%s: not the request that was asked: remove it", name)
+	}
 	return Pending{Request: f.Request, Args: f.Args}, nil
 }
 
@@ -206,9 +221,12 @@ func (a *Approvals) catchUp(ctx context.Context) error {
 	if a.log == nil {
 		return nil
 	}
+	if size, err := a.log.Size(ctx); err != nil || size <= a.reading.next {
+		return err
+	}
 	nonces := map[contracts.Digest]string{}
-	for nonce := range a.list {
-		for _, name := range a.answerFiles(nonce) {
+	for nonce, names := range a.allAnswers() {
+		for _, name := range names {
 			if b, err := readWhole(filepath.Join(a.dir, name), itself, maxEnvelope); err == nil {
 				nonces[contracts.Envelope(b).Digest()] = nonce
 			}
@@ -246,19 +264,29 @@ func (a *Approvals) remove(nonce string) {
 }
 
 // answerFiles returns the names of the files of answers to a request.
-func (a *Approvals) answerFiles(nonce string) (names []string) {
+func (a *Approvals) answerFiles(nonce string) []string { return a.allAnswers()[nonce] }
+
+// allAnswers returns the names of the files of answers, by nonce.
+func (a *Approvals) allAnswers() map[string][]string {
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {
 		return nil
 	}
+	all := map[string][]string{}
 	for _, e := range entries {
-		key, ok := strings.CutPrefix(e.Name(), nonce+".")
-		key, json := strings.CutSuffix(key, ".json")
-		if _, err := crypto.ParseDigest(key); ok && json && err == nil && len(names) < maxAnswers {
-			names = append(names, e.Name())
+		if nonce, ok := isAnswer(e.Name()); ok && len(all[nonce]) < maxAnswers {
+			all[nonce] = append(all[nonce], e.Name())
 		}
 	}
-	return names
+	return all
+}
+
+// isAnswer reports whether a name is that of a file of an answer, and to which request.
+func isAnswer(name string) (nonce string, ok bool) {
+	nonce, rest, _ := strings.Cut(name, ".")
+	key, json := strings.CutSuffix(rest, ".json")
+	_, err := crypto.ParseDigest(key)
+	return nonce, json && isNonce(nonce) && err == nil
 }
 
 // Ask puts a request there, with the arguments that it is about: Decision.Pending and Decision.Args
@@ -280,7 +308,11 @@ func (a *Approvals) Ask(request *contracts.ApprovalRequest, args json.RawMessage
 	own := 0
 	for nonce, p := range a.list {
 		if sameCall(&p.ApprovalRequest, request) {
-			return nonce, nil
+			if _, err := a.readPending(nonce); err == nil {
+				return nonce, nil
+			}
+			a.remove(nonce) // its file is gone or changed: nobody could answer it
+			continue
 		}
 		if p.Caller.Equal(request.Caller) {
 			own++
@@ -322,8 +354,9 @@ func (a *Approvals) Pending(ctx context.Context) ([]Pending, error) {
 		return nil, err
 	}
 	var list []Pending
+	all := a.allAnswers()
 	for nonce := range a.list {
-		if p, err := a.get(nonce); err == nil {
+		if p, err := a.get(nonce, all[nonce]); err == nil {
 			list = append(list, p)
 		}
 	}
@@ -351,10 +384,10 @@ func (a *Approvals) Get(ctx context.Context, nonce string) (Pending, error) {
 	if err := a.look(ctx); err != nil {
 		return Pending{}, err
 	}
-	return a.get(nonce)
+	return a.get(nonce, a.answerFiles(nonce))
 }
 
-func (a *Approvals) get(nonce string) (Pending, error) {
+func (a *Approvals) get(nonce string, answers []string) (Pending, error) {
 	if a.list[nonce] == nil {
 		return Pending{}, ErrNoRequest
 	}
@@ -365,7 +398,7 @@ func (a *Approvals) get(nonce string) (Pending, error) {
 	if err != nil {
 		return p, err
 	}
-	for _, x := range a.answers(nonce) {
+	for _, x := range a.answers(nonce, answers) {
 		p.Answers = append(p.Answers, Answer{x.holder, x.approves})
 	}
 	return p, nil
@@ -380,9 +413,9 @@ type opened struct {
 
 // answers returns what was answered to a request. It opens each file again, because anything may
 // have put it there: what is no answer to the request by now does not count.
-func (a *Approvals) answers(nonce string) (list []opened) {
+func (a *Approvals) answers(nonce string, names []string) (list []opened) {
 	p := a.list[nonce]
-	for _, name := range a.answerFiles(nonce) {
+	for _, name := range names {
 		b, err := readWhole(filepath.Join(a.dir, name), itself, maxEnvelope)
 		if err != nil {
 			continue
@@ -430,8 +463,8 @@ func (a *Approvals) Answer(ctx context.Context, nonce string, e contracts.Envelo
 	if err != nil {
 		return fmt.Errorf("the answer to %s is not kept: %w", nonce, err)
 	}
-	before := a.answers(nonce)
-	for _, y := range before {
+	names := a.answerFiles(nonce)
+	for _, y := range a.answers(nonce, names) {
 		switch {
 		case y.holder == x.holder && y.approves == x.approves:
 			return nil
@@ -439,7 +472,7 @@ func (a *Approvals) Answer(ctx context.Context, nonce string, e contracts.Envelo
 			return fmt.Errorf("the answer to %s is not kept: %s has answered already", nonce, x.holder)
 		}
 	}
-	if len(a.answerFiles(nonce)) >= maxAnswers {
+	if len(names) >= maxAnswers {
 		return fmt.Errorf("the answer to %s is not kept: there are %d already", nonce, maxAnswers)
 	}
 	err = replace(filepath.Join(a.dir, nonce+"."+key.String()+".json"), 0o600, e)
@@ -489,7 +522,7 @@ func (a *Approvals) For(
 
 // ready returns the answers to a request if they decide it.
 func (a *Approvals) ready(p *asked) []opened {
-	list := a.answers(p.Nonce)
+	list := a.answers(p.Nonce, a.answerFiles(p.Nonce))
 	refused := slices.ContainsFunc(list, func(x opened) bool { return !x.approves })
 	if !refused && uint64(len(list)) < max(p.Quorum, 1) {
 		return nil

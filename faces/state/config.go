@@ -32,6 +32,7 @@ type Config struct {
 
 	SessionHeaders  []string
 	SessionRequired bool
+	SessionIdle     time.Duration // after which a face closes a session for good; 0: the face's default
 
 	ApprovalWait time.Duration // how long a call waits for a person; 0: the face's default
 	Prefix       bool          // tools are named server__tool with one server, too
@@ -134,8 +135,8 @@ type configReader struct {
 }
 
 var configKeys = []string{"helm", "dir", "policy", "listen", "upstreams", "servers", "tls",
-	"insecure_plain_http", "hosts",
-	"origins", "session_headers", "session_required", "approval_wait", "prefix", "share", "resources", "mcp", "limits"}
+	"insecure_plain_http", "hosts", "origins", "session_headers", "session_required", "session_idle", "approval_wait",
+	"prefix", "share", "resources", "mcp", "limits"}
 
 func (r *configReader) read(p keyed.Node) {
 	if !r.Object(p, configKeys...) {
@@ -166,9 +167,12 @@ func (r *configReader) read(p keyed.Node) {
 		c.Cert, c.Key = r.path(t.Get("cert")), r.path(t.Get("key"))
 	}
 	c.Plain = r.Flag(p.Get("insecure_plain_http"))
-	c.Hosts, c.Origins = r.Words(p.Get("hosts")), r.origins(p.Get("origins"))
-	c.SessionHeaders = r.Words(p.Get("session_headers"))
+	c.Hosts, c.Origins = r.hosts(p.Get("hosts")), r.origins(p.Get("origins"))
+	c.SessionHeaders = r.headers(p.Get("session_headers"))
 	c.SessionRequired = r.Flag(p.Get("session_required"))
+	if x := p.Get("session_idle"); x.Exists() {
+		c.SessionIdle = r.short(x, 365*24*time.Hour)
+	}
 	c.ApprovalWait = r.short(p.Get("approval_wait"), 5*time.Minute)
 	c.Prefix, c.Share = r.Flag(p.Get("prefix")), r.Flag(p.Get("share"))
 	if x := p.Get("resources"); x.Exists() {
@@ -306,9 +310,13 @@ func (r *configReader) servers(p keyed.Node) {
 		}
 		s := Server{Name: names[i], URL: r.url(v.Get("url")), Key: r.secret(v)}
 		for _, e := range r.List(v.Get("command")) {
-			if r.Is(e, crypto.String) {
-				s.Command = append(s.Command, e.V.Text())
+			if !r.Is(e, crypto.String) {
+				continue
 			}
+			if strings.ContainsRune(e.V.Text(), 0) {
+				r.Refuse(e.At, "a word with a NUL", "write it without")
+			}
+			s.Command = append(s.Command, e.V.Text())
 		}
 		for _, e := range r.List(v.Get("env")) {
 			s.Env = append(s.Env, r.variable(e))
@@ -325,6 +333,45 @@ func (r *configReader) servers(p keyed.Node) {
 		}
 		r.c.Servers = append(r.c.Servers, s)
 	}
+}
+
+// hosts reads values of the header Host, each of which is one host.
+func (r *configReader) hosts(p keyed.Node) []string {
+	other := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_'
+	}
+	list := r.Words(p)
+	for i, s := range list {
+		host, port := s, "1"
+		if h, n, err := net.SplitHostPort(s); err == nil {
+			host, port = h, n
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		address := net.ParseIP(strings.Trim(host, "[]")) != nil
+		if s != "" && (err != nil || n == 0 || !address && (host == "" || strings.ContainsFunc(host, other))) {
+			r.Refuse(p.At+"/"+strconv.Itoa(i), "no host", "write it exactly, like helm.example or helm.example:8080")
+		}
+	}
+	return list
+}
+
+// headers reads names of headers that may name a session: not those that mean something else.
+func (r *configReader) headers(p keyed.Node) []string {
+	taken := []string{"authorization", "connection", "content-length", "content-type", "cookie", "helm-token",
+		"helm-user", "host", "origin", "proxy-authorization", "transfer-encoding", "x-api-key"}
+	other := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	}
+	list := r.Words(p)
+	for i, s := range list {
+		at := p.At + "/" + strconv.Itoa(i)
+		if strings.ContainsFunc(s, other) {
+			r.Refuse(at, "no name of a header", "write a name such as X-Session")
+		} else if slices.Contains(taken, strings.ToLower(s)) {
+			r.Refuse(at, "a header that says something else", "write a name such as X-Session")
+		}
+	}
+	return list
 }
 
 func (r *configReader) origins(p keyed.Node) []string {

@@ -12,7 +12,6 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/guardian"
-	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -111,7 +110,7 @@ func (d *doctor) config() {
 }
 
 func (d *doctor) policy() *guardian.Policy {
-	p, err := policy.Load(d.c.Policy...)
+	p, err := loadPolicy(d.c.Policy)
 	d.add(d.c.File, err)
 	return p
 }

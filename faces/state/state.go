@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/handoff"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -70,7 +71,7 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 		return nil, fmt.Errorf("%s: no state that a log begins with: put it back from a backup: %w",
 			filepath.Join(c.Dir, "trust.json"), err)
 	}
-	pol, err := policy.Load(c.Policy...)
+	pol, err := loadPolicy(c.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +105,17 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 		return nil, errors.Join(err, s.kernel.Close())
 	}
 	return s, nil
+}
+
+// loadPolicy loads a policy from files. A pipe in the place of one would keep a start, or a
+// Reload, as long as its other end likes.
+func loadPolicy(files []string) (*guardian.Policy, error) {
+	for _, name := range files {
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s: no regular file: put one there", name)
+		}
+	}
+	return policy.Load(files...)
 }
 
 // readKey reads the key of the kernel.
@@ -174,7 +186,7 @@ func (s *State) Config() *Config { return s.config }
 // not taken, and calls go on under the one of before. While tokens are faulty none is good. Each
 // part is taken without the other; the error joins what is wrong.
 func (s *State) Reload(ctx context.Context) error {
-	pol, err := policy.Load(s.config.Policy...)
+	pol, err := loadPolicy(s.config.Policy)
 	if err == nil {
 		err = s.kernel.Swap(ctx, pol)
 	}
@@ -226,6 +238,7 @@ func (s *State) close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("calls were still running, the next start settles them: %w", ctx.Err()))
 	}
+	s.approvals.end()
 	errs = append(errs, s.store.Close())
 	return errors.Join(errs...)
 }

@@ -51,22 +51,28 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t, filepath.Join(t.TempDir(), "d"), map[string]crypto.PrivateKey{}}
+	f.create()
+	return f
+}
+
+// create makes the directory, with three people who may answer.
+func (f *fixture) create() {
+	f.Helper()
 	var o CreateOptions
 	for _, name := range []string{"olga", "otto", "ann"} {
 		key, err := crypto.GenerateKey()
-		require.NoError(t, err)
+		require.NoError(f, err)
 		f.keys[name] = key
 		role := "owner"
 		if name == "ann" {
 			role = "auditor"
 		}
 		public, err := crypto.PublicOf(key)
-		require.NoError(t, err)
+		require.NoError(f, err)
 		o.Keys = append(o.Keys, registry.Key{Name: name, Public: public, Role: registry.Approver, Roles: []string{role}})
 	}
-	require.NoError(t, Create(f.dir, o))
+	require.NoError(f, Create(f.dir, o))
 	f.policy(2)
-	return f
 }
 
 func (f *fixture) policy(version int) {
