@@ -16,21 +16,6 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A Fault is something that is wrong with a configuration or a state directory.
-type Fault struct {
-	Where  string `json:"where"`            // the file, with line and column if it has lines
-	What   string `json:"what"`             // is wrong
-	Remedy string `json:"remedy,omitempty"` // what to do; empty if What says it
-}
-
-func (f Fault) String() string {
-	s := f.Where + ": " + f.What
-	if f.Remedy != "" {
-		s += "; " + f.Remedy
-	}
-	return s
-}
-
 // A doctor collects faults.
 type doctor struct {
 	ctx    context.Context
@@ -73,20 +58,29 @@ func (d *doctor) add(where string, err error) {
 		}
 	}
 	f := Fault{Where: where, What: err.Error()}
+	var own *Fault
 	var at *guardian.LoadError
 	var file *fs.PathError
-	if errors.As(err, &at) {
+	if errors.As(err, &own) {
+		f = *own
+	} else if errors.As(err, &at) {
 		f = Fault{Where: at.Document, What: strings.TrimPrefix(at.Pointer+": "+at.What, ": "), Remedy: at.Remedy}
 		if at.Pos.Line > 0 {
 			f.Where = fmt.Sprintf("%s:%d:%d", at.Document, at.Pos.Line, at.Pos.Column)
 		}
 	} else if errors.As(err, &file) && err.Error() == file.Error() {
-		f = Fault{file.Path, file.Err.Error(), "put the file there, or name another in helm.yaml"}
+		f = Fault{Where: file.Path, What: file.Err.Error(), Remedy: "put the file there, or name another in helm.yaml"}
 	} else {
 		f.What = strings.TrimPrefix(f.What, where+": ")
 	}
-	if !d.seen[f.String()] {
-		d.seen[f.String()] = true
+	d.found(f.Where, f.What, f.Remedy)
+}
+
+// found adds a fault, once.
+func (d *doctor) found(where, what, remedy string) {
+	f := Fault{Where: where, What: what, Remedy: remedy}
+	if !d.seen[f.Error()] {
+		d.seen[f.Error()] = true
 		d.faults = append(d.faults, f)
 	}
 }
@@ -120,11 +114,13 @@ func (d *doctor) directory(p *guardian.Policy) {
 	in := func(name string) string { return filepath.Join(d.c.Dir, name) }
 	key, keyErr := readKey(d.c.Dir)
 	d.add(in("key.pem"), keyErr)
-	if tokens, err := auth.OpenTokens(in("tokens.json")); err != nil {
+	if _, err := ReadTokens(d.c.Dir); err != nil {
+		d.add(in("tokens.json"), err)
+	} else if tokens, err := auth.OpenTokens(in("tokens.json")); err != nil {
 		d.add(in("tokens.json"), err)
 	} else if d.beyond() && !tokens.Any() {
-		d.faults = append(d.faults, Fault{d.c.File, "it listens beyond this machine, and there are no tokens",
-			"make one by helm token new, or listen on 127.0.0.1"})
+		d.found(d.c.File, "it listens beyond this machine, and there are no tokens",
+			"make one by helm token new, or listen on 127.0.0.1")
 	}
 	if err := checkDir(in("approvals")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.add(in("approvals"), err)
@@ -146,7 +142,7 @@ func (d *doctor) directory(p *guardian.Policy) {
 	case err != nil:
 		d.add(in("log"), err)
 	case !info.IsDir():
-		d.add(in("log"), fmt.Errorf("%s: no directory: the log itself must be there", in("log")))
+		d.found(in("log"), "no directory", "put the log itself there")
 	default:
 		d.log(in("log"), trust, key, keyErr == nil, p)
 	}
@@ -172,7 +168,7 @@ func (d *doctor) log(name string, trust *registry.State, key crypto.PrivateKey, 
 		err = store.Check(d.ctx)
 	}
 	if err != nil {
-		d.faults = append(d.faults, Fault{name, err.Error(), "put the log back from a backup: see Store.Copy"})
+		d.found(name, err.Error(), "put the log back from a backup: see Store.Copy")
 		return
 	}
 	if trust == nil {
@@ -188,19 +184,19 @@ func (d *doctor) log(name string, trust *registry.State, key crypto.PrivateKey, 
 		newest[layer+":"+name] = max(newest[layer+":"+name], version)
 	}
 	if err := r.read(d.ctx, store); err != nil {
-		d.faults = append(d.faults, Fault{name, err.Error(), "put the log back from a backup"})
+		d.found(name, err.Error(), "put the log back from a backup")
 		return
 	}
 	if public, err := crypto.PublicOf(key); hasKey && err == nil && r.next > 0 {
 		if _, ok := r.Trust.Key(crypto.KeyID(public), registry.Kernel, r.next); !ok {
-			d.faults = append(d.faults, Fault{filepath.Join(d.c.Dir, "key.pem"),
+			d.found(filepath.Join(d.c.Dir, "key.pem"),
 				"no Key of a kernel in the log's trust state",
-				"put back the key of this log, or add this one by a trust event"})
+				"put back the key of this log, or add this one by a trust event")
 		}
 	}
 	if r.Trust.Frozen() {
 		const what = "the system is frozen: every call is denied"
-		d.faults = append(d.faults, Fault{name, what, "enter an unfreeze event, by helm trust"})
+		d.found(name, what, "enter an unfreeze event, by helm trust")
 	}
 	d.versions(p, newest)
 }
@@ -213,7 +209,7 @@ func (d *doctor) versions(p *guardian.Policy, newest map[string]uint64) {
 	for _, doc := range p.Record().Documents {
 		if was := newest[doc.Layer+":"+doc.Name]; doc.Version < was {
 			what := fmt.Sprintf("the policy %s is of version %d, and %d was in force", doc.Name, doc.Version, was)
-			d.faults = append(d.faults, Fault{d.c.File, what, "put back the newer one, or give it a higher version"})
+			d.found(d.c.File, what, "put back the newer one, or give it a higher version")
 		}
 	}
 }
@@ -233,7 +229,7 @@ func (d *doctor) approvals(dir string) {
 		case isNonce(nonce) && strings.HasSuffix(rest, ".json"), strings.HasPrefix(e.Name(), unfinished):
 		default:
 			const what = "no request and no answer: it does not belong there"
-			d.faults = append(d.faults, Fault{strings.ToValidUTF8(name, "?"), what, "remove it"})
+			d.found(strings.ToValidUTF8(name, "?"), what, "remove it")
 		}
 	}
 }

@@ -27,14 +27,15 @@ func readWhole(name string, d demand, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if mode := info.Mode().Perm(); d >= private && mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s: others may read it (mode %#o): chmod 600 it, and think about a new one", name, mode)
+		return nil, faulty(name, fmt.Sprintf("others may read it (mode %#o)", mode),
+			"chmod 600 it, and think about a new one", nil)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case int64(len(b)) > most:
-		return nil, fmt.Errorf("%s: longer than %d bytes: it is another file: put the right one there", name, most)
+		return nil, faulty(name, fmt.Sprintf("longer than %d bytes", most), "put the right file there", nil)
 	}
 	return b, nil
 }
@@ -50,9 +51,9 @@ func openFile(name string, d demand) (*os.File, fs.FileInfo, error) {
 	case err != nil:
 		return nil, nil, err
 	case was.Mode()&fs.ModeSymlink != 0:
-		return nil, nil, fmt.Errorf("%s: a link: put the file itself there", name)
+		return nil, nil, faulty(name, "a link", "put the file itself there", nil)
 	case !was.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%s: no regular file: put one there", name)
+		return nil, nil, faulty(name, "no regular file", "put one there", nil)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -60,7 +61,7 @@ func openFile(name string, d demand) (*os.File, fs.FileInfo, error) {
 	}
 	is, err := f.Stat()
 	if err == nil && !os.SameFile(was, is) {
-		err = fmt.Errorf("%s: it was replaced while it was opened: try again", name)
+		err = faulty(name, "it was replaced while it was opened", "try again", nil)
 	}
 	if err != nil {
 		f.Close()
@@ -74,15 +75,15 @@ func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: there is no such directory: make one by helm init, or name another by dir: %w", dir, err)
+		return faulty(dir, "there is no such directory", "make one by helm init, or name another by dir", err)
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s: a link: name the directory itself", dir)
+		return faulty(dir, "a link", "name the directory itself", nil)
 	case !info.IsDir():
-		return fmt.Errorf("%s: no directory: name one by dir", dir)
+		return faulty(dir, "no directory", "put a directory there", nil)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s: others may look into it (mode %#o): chmod 700 it", dir, info.Mode().Perm())
+		return faulty(dir, fmt.Sprintf("others may look into it (mode %#o)", info.Mode().Perm()), "chmod 700 it", nil)
 	}
 	return nil
 }

@@ -68,8 +68,8 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 	}
 	reg, err := registryOf(trust)
 	if err != nil {
-		return nil, fmt.Errorf("%s: no state that a log begins with: put it back from a backup: %w",
-			filepath.Join(c.Dir, "trust.json"), err)
+		return nil, faulty(filepath.Join(c.Dir, "trust.json"), "no state that a log begins with: "+err.Error(),
+			"put it back from a backup", err)
 	}
 	pol, err := loadPolicy(c.Policy)
 	if err != nil {
@@ -123,14 +123,15 @@ func readKey(dir string) (k crypto.PrivateKey, err error) {
 	name := filepath.Join(dir, "key.pem")
 	b, err := readWhole(name, own, 64<<10)
 	if errors.Is(err, fs.ErrNotExist) {
-		return k, fmt.Errorf("%s: it is missing: put it back from where it is kept; if it is lost, "+
-			"add a new key by a trust event: %w", name, err)
+		return k, faulty(name, "it is missing",
+			"put it back from the place that keeps it; if it is lost, begin another directory", err)
 	}
 	if err != nil {
 		return k, err
 	}
 	if k, err = crypto.LoadKey(bytes.NewReader(b)); err != nil {
-		return k, fmt.Errorf("%s: no key, or a part of one: put it back from where it is kept: %w", name, err)
+		return k, faulty(name, "no key, or a part of one: "+err.Error(),
+			"put it back from the place that keeps it", err)
 	}
 	return k, nil
 }
@@ -147,8 +148,8 @@ func beginsWith(dir string, r *registry.Registry, key crypto.PrivateKey, trust *
 	}
 	s, err := r.Initial(public, log)
 	if err != nil || s.Digest() != trust.Digest() {
-		return fmt.Errorf("%s: no log of the key in key.pem begins with it: "+
-			"put back the two that helm init made together", filepath.Join(dir, "trust.json"))
+		return faulty(filepath.Join(dir, "trust.json"), "no log of the key in key.pem begins with it",
+			"put back the two that helm init made together", nil)
 	}
 	return nil
 }
@@ -157,12 +158,13 @@ func beginsWith(dir string, r *registry.Registry, key crypto.PrivateKey, trust *
 func openLog(dir string, wait time.Duration) (*filestore.Store, error) {
 	name := filepath.Join(dir, "log")
 	if info, err := os.Lstat(name); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s: no directory: the log itself must be there", name)
+		return nil, faulty(name, "no directory", "put the log itself there", nil)
 	}
 	store, err := filestore.Open(name, filestore.Options{Wait: wait})
 	if errors.Is(err, filestore.ErrInUse) {
-		return nil, fmt.Errorf("%w: %s: %w: end that process, or give this one a directory of its own; "+
-			"several clients of one log share a helm mcp serve", ErrInUse, dir, err)
+		return nil, faulty(dir, ErrInUse.Error()+": "+err.Error(),
+			"end that process, or give this one a directory of its own; "+
+				"several clients of one log share a helm mcp serve", errors.Join(ErrInUse, err))
 	}
 	return store, err
 }

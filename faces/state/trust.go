@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -23,15 +24,15 @@ func initialTrust(dir string) (*registry.State, error) {
 	name := filepath.Join(dir, "trust.json")
 	b, err := readWhole(name, itself, maxTrust)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: it is missing: put back the one of this directory, from a backup; "+
-			"another does not fit the log: %w", name, err)
+		return nil, faulty(name, "it is missing",
+			"put back the one of this directory, from a backup: another does not fit the log", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s, err := registry.ParseState(bytes.TrimSuffix(b, []byte("\n")))
 	if err != nil {
-		return nil, fmt.Errorf("%s: no trust state, or a part of one: put it back from a backup: %w", name, err)
+		return nil, faulty(name, "no trust state, or a part of one: "+err.Error(), "put it back from a backup", err)
 	}
 	return s, nil
 }
@@ -144,8 +145,9 @@ func begin(ctx context.Context, dir string, l log, trust *registry.State) (r *re
 			return nil, err
 		}
 		if err := r.add(e); errors.Is(err, errOtherTrust) {
-			return nil, fmt.Errorf("%s: it does not belong to the log in %s, which began with another trust state: "+
-				"put back its own, from a backup", filepath.Join(dir, "trust.json"), filepath.Join(dir, "log"))
+			return nil, faulty(filepath.Join(dir, "trust.json"),
+				"it does not belong to the log in "+filepath.Join(dir, "log")+", which began with another trust state",
+				"put back its own, from a backup", err)
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: entry 0: %w", filepath.Join(dir, "log"), err)
 		}
@@ -162,4 +164,46 @@ func mustSize(ctx context.Context, l log) uint64 {
 		return 0
 	}
 	return n
+}
+
+// A Governed log is who may sign what in it now.
+type Governed struct {
+	Origin string // of the log; what it will be, if no kernel ever ran
+	Size   uint64 // entries
+	Trust  *registry.State
+}
+
+// ReadTrust reads the trust state of a state directory, with all that its log changed. A process
+// may hold the directory meanwhile.
+func ReadTrust(ctx context.Context, dir string) (g Governed, err error) {
+	if err := checkDir(dir); err != nil {
+		return g, err
+	}
+	trust, err := initialTrust(dir)
+	if err != nil {
+		return g, err
+	}
+	g.Trust = trust
+	for _, public := range trust.Keys(registry.Kernel, 0) {
+		g.Origin = "helm/" + crypto.KeyID(public).String()[:16]
+	}
+	store, err := filestore.OpenReadOnly(filepath.Join(dir, "log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return g, nil
+	}
+	if err != nil {
+		return g, err
+	}
+	defer store.Close()
+	r, err := begin(ctx, dir, store, trust)
+	if err == nil {
+		err = r.read(ctx, store)
+	}
+	if err != nil {
+		return g, err
+	}
+	if r.next > 0 {
+		g = Governed{r.Origin, r.next, r.Trust}
+	}
+	return g, nil
 }
