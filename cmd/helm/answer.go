@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/faces/state"
 )
 
 // A pending is the file that an approver gets: Decision.Pending, and Decision.Args.
@@ -22,30 +23,41 @@ type pending struct {
 // answer returns the command approve, or refuse.
 func answer(a *app, verb string) *cobra.Command {
 	c := &cobra.Command{
-		Use: verb + " FILE --key FILE", Short: verb + " a call that waits for a person",
-		Args: arguments(cobra.ExactArgs(1)),
+		Use: verb + " [NONCE|FILE] --key FILE", Short: verb + " a call that waits for a person",
+		Args: arguments(cobra.MaximumNArgs(1)),
 		Long: strings.ToUpper(verb[:1]) + verb[1:] +
 			" a call. FILE has {\"request\", \"args\"}: Decision.Pending and Decision.Args of the\n" +
 			"denial. The arguments must be those of the request. They are shown, and the name of the tool must\n" +
-			"be typed. The envelope goes to stdout, or to a new file, and travels back to who made the call.",
+			"be typed. The envelope goes to stdout, or to a new file, and travels back to who made the call.\n\n" +
+			"NONCE names a request that waits in a state directory: the answer is kept there, and the call may\n" +
+			"be made again. Without either the requests that wait are listed.",
 	}
 	keyFile := c.Flags().String("key", "", "`FILE` with the approver's key")
 	word := c.Flags().String("yes", "", "the name of the `TOOL`, where nobody can type it")
 	to := c.Flags().String("to", "", "a new `FILE` for the envelope")
+	config := configFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return waiting(a, c.Context(), *config)
+		}
 		if *keyFile == "" || *keyFile == "-" && args[0] == "-" {
 			return usageError{fmt.Errorf("%s needs --key, in another file than the request", c.CommandPath())}
 		}
-		b, err := a.read(args[0])
-		if err != nil {
-			return err
-		}
 		var p pending
-		if err := strict(b, &p); err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-		if err := p.Request.About(p.Args); err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
+		var kept *state.Approvals // that the request is of
+		if nonce := args[0]; isNonce(nonce) && !exists(nonce) {
+			var err error
+			if kept, err = openApprovals(c.Context(), *config); err != nil {
+				return err
+			}
+			defer kept.Close()
+			found, err := kept.Get(c.Context(), nonce)
+			if err != nil {
+				return fmt.Errorf("%s: %w", nonce, err)
+			}
+			p = pending{found.Request, found.Args}
+		} else if err := readRequest(a, args[0], &p); err != nil {
+			return err
 		}
 		key, err := a.key(*keyFile)
 		if err != nil {
@@ -62,6 +74,13 @@ func answer(a *app, verb string) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if kept != nil && *to == "" {
+			if err := kept.Answer(c.Context(), p.Request.Nonce, envelope); err != nil {
+				return err
+			}
+			v := map[string]string{"answer": verb, "nonce": p.Request.Nonce, "tool": p.Request.Tool}
+			return a.print(fmt.Sprintf("%s: the answer is kept\n", p.Request.Nonce), v)
+		}
 		if *to != "" {
 			return create(*to, 0o600, func(w io.Writer) error { _, err := w.Write(envelope); return err })
 		}
@@ -69,6 +88,21 @@ func answer(a *app, verb string) *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// readRequest reads a request from a file.
+func readRequest(a *app, name string, p *pending) error {
+	b, err := a.read(name)
+	if err != nil {
+		return err
+	}
+	if err := strict(b, p); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if err := p.Request.About(p.Args); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // strict reads JSON in which nothing may be misspelt, or there twice.

@@ -23,7 +23,7 @@ import (
 
 func (a *app) log() *cobra.Command {
 	c := group("log", "verify logs in files, and read them")
-	c.AddCommand(a.verifyLog(), a.showLog(), graphLog(a), a.export(), erase(a))
+	c.AddCommand(a.verifyLog(), a.showLog(), graphLog(a), a.export(), checkpoint(a), erase(a))
 	return c
 }
 

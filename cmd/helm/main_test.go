@@ -20,7 +20,8 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest, "notes": notesServer})
+	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest,
+		"notes": notesServer, "makewaiting": makeWaiting})
 }
 
 // TestScripts runs each script of testdata in a directory of its own: what each command answers to
@@ -29,7 +30,8 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ascii": isASCII},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ascii": isASCII,
+			"await": awaitFile, "nonce": setNonce},
 	})
 }
 
