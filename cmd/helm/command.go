@@ -144,7 +144,7 @@ func (a *app) settle(c *cobra.Command) (err error) {
 		if f.Changed || value == "" || err != nil || f.Name == "yes" || f.Name == "help" {
 			return // yes is meant for one call, which an environment outlives
 		}
-		if serr := c.Flags().Set(f.Name, value); serr != nil {
+		if serr := f.Value.Set(value); serr != nil {
 			err = wrongly(c, fmt.Errorf("%s in the environment: %w", name, serr))
 		}
 	})
@@ -188,8 +188,8 @@ func names(c *cobra.Command) (list []string) {
 // arguments reports how many arguments a command takes as an error of usage.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return usageError{fmt.Errorf("%s: %w; it is called as: %s", c.CommandPath(), err, called(c))}
+		if check(c, args) != nil {
+			return wrongly(c, fmt.Errorf("%d arguments do not fit: %s", len(args), called(c)))
 		}
 		return nil
 	}

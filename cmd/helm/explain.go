@@ -91,20 +91,8 @@ func readCall(a *app, c *cobra.Command, text string) (q question, err error) {
 func judge(
 	ctx context.Context, p *guardian.Policy, q question, values bool,
 ) (*policytest.CallVerdict, guardian.Trace, error) {
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		return nil, nil, err
-	}
 	store := proofgraph.NewMemory()
-	now := time.Now
-	if q.Time != nil {
-		now = func() time.Time { return q.Time.Time() }
-	}
-	roots, err := anyRoot()
-	if err != nil {
-		return nil, nil, err
-	}
-	k, err := helm.New(helm.Options{Policy: p, Key: key, Trust: roots, Origin: "explain", Store: store, Now: now})
+	k, err := kernelFor(p, store, q.Time)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,6 +116,23 @@ func judge(
 			}
 		})
 	return v, trace, err
+}
+
+// kernelFor returns a kernel that judges by a policy, now or always at one time.
+func kernelFor(p *guardian.Policy, store proofgraph.Store, at *contracts.Time) (*helm.Kernel, error) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := anyRoot()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now
+	if at != nil {
+		now = func() time.Time { return at.Time() }
+	}
+	return helm.New(helm.Options{Policy: p, Key: key, Trust: roots, Origin: "explain", Store: store, Now: now})
 }
 
 // anyRoot returns a trust state whose root could add the keys that a policy asks for.

@@ -243,8 +243,9 @@ func (a *app) tested(
 	var text strings.Builder
 	err = a.opened(name, from, func(f io.ReaderAt, size int64, o evidence.Options) error {
 		n, err := evidence.BackTest(ctx, f, size, o, candidate, func(c evidence.Change) error {
-			v.Changes = append(v.Changes, changedCall{c.Index, c.String()})
-			fmt.Fprintln(&text, ascii(c.String()))
+			x := changedCall{c.Index, ascii(strings.ReplaceAll(c.String(), "\u2192", "->"))}
+			v.Changes = append(v.Changes, x)
+			fmt.Fprintln(&text, x.Text)
 			return nil
 		})
 		if err != nil || !n.Report.Success(evidence.Invalid) {

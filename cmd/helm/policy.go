@@ -18,7 +18,7 @@ import (
 
 func (a *app) policy() *cobra.Command {
 	c := group("policy", "check, test and compare policies")
-	c.AddCommand(a.check(), explain(a), a.lint(), a.diff(), a.draft(), a.schema(), a.test())
+	c.AddCommand(a.check(), explain(a), a.lint(), a.diff(), draft(a), a.schema(), a.test())
 	return c
 }
 
@@ -136,70 +136,51 @@ func (a *app) diff() *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff OLD... -- NEW...", Short: "print what changes from one stack to another",
 		Long: "Print what changes from one stack to another, and for each change whether a call may be allowed\n" +
-			"that was not. The answer is no if one may widen what is allowed, or if that is not known.",
+			"that was not. With --pack print also which calls of a pack would have come out otherwise under NEW.\n" +
+			"The answer is no if a change may widen what is allowed, or if that is not known, or if a call of the\n" +
+			"pack that was denied would be allowed.",
+		Example: "helm policy diff bank.yaml -- new/bank.yaml --pack november.pack --trust trust.json",
 	}
+	var from root
+	from.flags(c)
+	pack := c.Flags().String("pack", "", "`FILE` of a pack whose calls NEW judges again")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		n := c.ArgsLenAtDash()
-		if n < 1 || n == len(args) {
-			return usageError{fmt.Errorf("%s needs documents on both sides of --", c.CommandPath())}
+		n := max(c.ArgsLenAtDash(), 0)
+		files := args[:n]
+		if err := c.Flags().Parse(args[n:]); err != nil { // flags may follow NEW
+			return wrongly(c, err)
 		}
-		from, err := a.load(args[:n])
+		args = c.Flags().Args()
+		if len(files) == 0 || len(args) == 0 {
+			return wrongly(c, fmt.Errorf("%s needs documents on both sides of --", c.CommandPath()))
+		}
+		if *pack == "" && (c.Flags().Changed("trust") || c.Flags().Changed("kernel")) {
+			return wrongly(c, errors.New("--trust and --kernel are of --pack"))
+		}
+		old, err := a.load(files)
 		if err != nil {
 			return err
 		}
-		to, err := a.load(args[n:])
+		candidate, err := a.load(args)
 		if err != nil {
 			return err
 		}
-		changes := append([]policy.Change{}, policy.Diff(from, to)...)
-		if err := a.print(lines(changes), changes); err != nil {
-			return err
-		}
-		if slices.ContainsFunc(changes, func(c policy.Change) bool { return c.Widens != "no" }) {
-			return errNo
-		}
-		return nil
-	}
-	return c
-}
-
-func (a *app) draft() *cobra.Command {
-	c := &cobra.Command{
-		Use: "new {--tools FILE | --mcp CMD|URL} BUNDLE", Short: "draft a bundle from a list of tools",
-		Args: arguments(cobra.ExactArgs(1)),
-		Long: "Draft a bundle from a list of tools: the result of tools/list of MCP, or an array of tools as\n" +
-			"OpenAI or Anthropic have them, or what an MCP server lists, which is started or connected to. The\n" +
-			"draft allows nothing, and each tool is destructive until a person says less. What was closed or left\n" +
-			"out is a comment in it, and a line on stderr.",
-	}
-	tools := c.Flags().String("tools", "", "`FILE` with the list, - is stdin")
-	server := remoteFlags(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if (*tools == "") == (*server.command == "") {
-			return wrongly(c, fmt.Errorf("%s needs --tools or --mcp, and not both", c.CommandPath()))
-		}
-		var list []byte
-		var err error
-		if *tools != "" {
-			list, err = a.read(*tools)
+		changes := append([]policy.Change{}, policy.Diff(old, candidate)...)
+		widens := slices.ContainsFunc(changes, func(c policy.Change) bool { return c.Widens != "no" })
+		if *pack == "" {
+			err = a.print(lines(changes), changes)
 		} else {
-			*tools = "--mcp"
-			list, err = server.list(c.Context())
-		}
-		if err != nil {
-			return err
-		}
-		text, notes, err := policy.New(list, args[0])
-		if err != nil {
-			return fmt.Errorf("%s: %w", *tools, err)
-		}
-		if !a.json {
-			for _, n := range notes {
-				fmt.Fprintln(a.errs, ascii(n.String()))
+			var t *backTest
+			if t, err = a.tested(c.Context(), *pack, &from, candidate); err != nil {
+				return err
 			}
+			widens = widens || t.Allowed > 0
+			err = a.print(lines(changes)+t.text, map[string]any{"changes": changes, "backtest": t})
 		}
-		value := map[string]any{"policy": string(text), "notes": append([]policy.Note{}, notes...)}
-		return a.document(text, value)
+		if err == nil && widens {
+			err = errNo
+		}
+		return err
 	}
 	return c
 }
@@ -216,16 +197,32 @@ func (a *app) schema() *cobra.Command {
 
 func (a *app) test() *cobra.Command {
 	c := &cobra.Command{
-		Use: "test [FILE...]", Short: "run the cases of policies",
+		Use: "test [FILE...]", Short: "run the cases of policies, or a transcript",
 		Long: "Run files of cases: those that are named, or all *_cases.yaml in this directory. Each case has a\n" +
-			"kernel, a log and a clock of its own, and its log must verify. What the cases cover is printed.",
+			"kernel, a log and a clock of its own, and its log must verify. What the cases cover is printed.\n\n" +
+			"With --transcript judge the calls of a conversation, in order and in one session, by the stack whose\n" +
+			"documents are named. No tool runs: each returns what the transcript has. The answer is no if a call\n" +
+			"comes out otherwise than it did.",
+		Example: "helm policy test --min 90 --mutate\n" +
+			"helm policy test bank.yaml --transcript chat.json --caller '{\"id\":\"ann\",\"roles\":[\"clerk\"]}'",
 	}
+	var t transcript
+	t.flags(c)
 	var o policytest.Options
 	pattern := c.Flags().String("run", "", "run the cases whose name matches this `REGEXP`")
 	c.Flags().BoolVar(&o.Mutate, "mutate", false, "change the policy, and print which changes no case notices")
 	c.Flags().BoolVar(&o.Values, "values", false, "print values of the calls")
 	c.Flags().Float64Var(&o.Min, "min", 0, "the answer is no if less than so many `PERCENT` are covered")
 	c.RunE = func(c *cobra.Command, files []string) error {
+		if t.file != "" {
+			if *pattern != "" || o.Mutate || o.Min > 0 {
+				return wrongly(c, errors.New("--run, --mutate and --min are of cases, not of --transcript"))
+			}
+			return t.run(a, c, files, o.Values)
+		}
+		if t.caller != "" || t.words {
+			return wrongly(c, errors.New("--caller and --words are of --transcript"))
+		}
 		if *pattern != "" {
 			var err error
 			if o.Run, err = regexp.Compile(*pattern); err != nil {
@@ -238,6 +235,7 @@ func (a *app) test() *cobra.Command {
 				return usageError{errors.New("there is no *_cases.yaml here: name a file of cases")}
 			}
 		}
+		defer a.working("running cases")()
 		reports, ok := []policytest.Report{}, true
 		var text strings.Builder
 		for _, file := range files {
