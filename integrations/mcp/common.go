@@ -58,7 +58,10 @@ func structured(output []byte) (sdk.Result, error) {
 
 // denial is a result, so that the model reads it.
 func denial(text string, d helm.Decision) (sdk.Result, error) {
-	verdict := map[string]any{"verdict": "DENY", "reason": string(d.Reason)}
+	verdict := map[string]any{"verdict": "DENY"}
+	if d.Reason != "" {
+		verdict["reason"] = string(d.Reason)
+	}
 	if d.Pending != nil {
 		verdict["pending"] = d.Pending.Nonce
 	}

@@ -51,6 +51,13 @@ type GatewayOptions struct {
 	Caller  helm.Caller
 	Session string
 
+	// Limits says whether a caller may ask, and is told of each call that was denied. A call of one
+	// who may not ask is not judged, and leaves no receipt. Nil: all may.
+	Limits interface {
+		MayAsk(helm.Caller) bool
+		Denied(helm.Caller)
+	}
+
 	Log *slog.Logger // nil: none
 }
 
@@ -395,9 +402,16 @@ func (c *client) callTool(ctx context.Context, r *sdk.CallToolRequest) (sdk.Resu
 	if r.Params == nil {
 		return nil, refusal(jsonrpc.CodeInvalidParams, "no call of a tool")
 	}
+	limits := c.gateway.options.Limits
+	if limits != nil && !limits.MayAsk(c.caller) {
+		return denial("Too many calls were denied. Try again in a minute.", helm.Decision{})
+	}
 	how, finish := c.progress(ctx, r)
 	d, receipt, pinned := c.judge(ctx, r.Params.Name, r.Params.Arguments, how)
 	finish()
+	if limits != nil && receipt.Record.Outcome == contracts.Denied {
+		limits.Denied(c.caller)
+	}
 	return told(d, receipt, pinned)
 }
 

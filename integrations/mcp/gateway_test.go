@@ -42,7 +42,6 @@ type fake struct {
 	mu     sync.Mutex
 	dir    string // of files that tell the test what happened
 	listed string // the entries
-	change bool   // of the definition that is pinned
 }
 
 const entries = `{"name":"echo","inputSchema":{"type":"object"}},` +
@@ -359,7 +358,7 @@ func TestGateway(t *testing.T) {
 			_, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "file:///a"})
 			return err
 		},
-		func() error { return c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug"}) },
+		func() error { _, err := c.Complete(t.Context(), &sdk.CompleteParams{}); return err },
 	} {
 		assert.Error(t, f())
 	}
@@ -367,3 +366,11 @@ func TestGateway(t *testing.T) {
 }
 
 func textLog(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// soon waits for a condition, for long.
+func soon(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(end), what)
+	}
+}

@@ -43,6 +43,7 @@ type upstream struct {
 	stop    context.CancelFunc
 	watch   sync.Once
 	watched chan struct{}
+	closing sync.Once
 
 	mu      sync.Mutex
 	line    line
@@ -79,13 +80,15 @@ func newUpstream(s Server, changed func(u *upstream, was, is *listing)) *upstrea
 
 // close ends the connection, and returns when no process is left.
 func (u *upstream) close() {
-	u.stop()
-	u.watch.Do(func() { close(u.watched) })
-	u.turn <- struct{}{} // nobody connects any more
-	<-u.watched
-	if u.line != nil {
-		u.line.close()
-	}
+	u.closing.Do(func() {
+		u.stop()
+		u.watch.Do(func() { close(u.watched) })
+		u.turn <- struct{}{} // nobody connects any more
+		<-u.watched
+		if u.line != nil {
+			u.line.close()
+		}
+	})
 }
 
 func (u *upstream) outdated() {
