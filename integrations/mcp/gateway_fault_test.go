@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -123,7 +122,7 @@ func TestAnswers(t *testing.T) {
 	assert.Len(t, pids(t, g.noted("started")), 1, "it was never started again")
 }
 
-// TestHangs: a server that never answers costs its call, until the client gives up or is gone; and
+// TestHangs: a server that never answers costs its call, until the client cancels it or leaves; and
 // an answer with another id is none.
 func TestHangs(t *testing.T) {
 	t.Parallel()
