@@ -200,17 +200,17 @@ func (a *Approvals) readPending(nonce string) (p Pending, err error) {
 	var f pendingFile
 	var tree crypto.Tree
 	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: crypto.MaxDepth}); err != nil {
-		return p, fmt.Errorf("%s: no request: remove it: %w", name, err)
+		return p, faulty(name, "no request: "+err.Error(), "remove it", err)
 	}
 	err = json.Unmarshal(b, &f)
 	if err != nil || !roundtrip.Encodes(f, tree.Root().Append(nil)) || f.Request.Nonce != nonce {
-		return p, fmt.Errorf("%s: no request, or another one's: remove it", name)
+		return p, faulty(name, "no request, or another one's", "remove it", err)
 	}
 	if err := f.Request.About(f.Args); err != nil {
-		return p, fmt.Errorf("%s: remove it: %w", name, err)
+		return p, faulty(name, err.Error(), "remove it", err)
 	}
 	if x := a.list[nonce]; x != nil && x.Digest() != f.Request.Digest() {
-		return p, fmt.Errorf("%s: not the request that was asked: remove it", name)
+		return p, faulty(name, "not the request that was asked", "remove it", nil)
 	}
 	return Pending{Request: f.Request, Args: f.Args}, nil
 }

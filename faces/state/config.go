@@ -91,7 +91,7 @@ func (s Secret) Read() (string, error) {
 		}
 		v := strings.TrimSpace(string(b))
 		if v == "" || strings.ContainsAny(v, "\r\n") {
-			return "", fmt.Errorf("%s: it is not one line: write the secret into it, and nothing else", s.File)
+			return "", faulty(s.File, "it is not one line", "write the secret into it, and nothing else", nil)
 		}
 		return v, nil
 	}

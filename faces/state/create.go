@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,8 +72,8 @@ func Create(dir string, o CreateOptions) error {
 	}
 	for _, name := range []string{"helm.yaml", "policy.yaml", "root.pem", "state"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("%s: it is there already, and nothing was changed: choose another directory",
-				filepath.Join(dir, name))
+			return faulty(filepath.Join(dir, name), "it is there already, and nothing was changed",
+				"choose another directory", nil)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

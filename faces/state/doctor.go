@@ -36,6 +36,10 @@ func Examine(ctx context.Context, file string) []Fault {
 	d.c = c
 	d.config()
 	p := d.policy()
+	if l := c.Listen; (l.Proxy != "" || l.API != "") && !c.SessionRequired && asksForSession(p) {
+		d.found(c.File, "the policy asks what a session had, and a request that names none begins another",
+			"write session_required: true")
+	}
 	if err := checkDir(c.Dir); err != nil {
 		d.add(c.Dir, err)
 		return d.faults
@@ -190,7 +194,7 @@ func (d *doctor) log(name string, trust *registry.State, key crypto.PrivateKey, 
 	if public, err := crypto.PublicOf(key); hasKey && err == nil && r.next > 0 {
 		if _, ok := r.Trust.Key(crypto.KeyID(public), registry.Kernel, r.next); !ok {
 			d.found(filepath.Join(d.c.Dir, "key.pem"),
-				"no Key of a kernel in the log's trust state",
+				"no key of a kernel in the log's trust state",
 				"put back the key of this log, or add this one by a trust event")
 		}
 	}
@@ -212,6 +216,47 @@ func (d *doctor) versions(p *guardian.Policy, newest map[string]uint64) {
 			d.found(d.c.File, what, "put back the newer one, or give it a higher version")
 		}
 	}
+}
+
+// asksForSession reports whether a rule or a requirement asks for approvals, earlier receipts, who
+// supplied a value, or the session itself: what a call in another session does not have.
+func asksForSession(p *guardian.Policy) bool {
+	if p == nil {
+		return false
+	}
+	for _, doc := range p.Documents() {
+		var tree crypto.Tree
+		if tree.Parse(doc.Canonical, crypto.Limits{Bytes: len(doc.Canonical), Depth: crypto.MaxDepth}) != nil {
+			return true
+		}
+		if names(tree.Root().Get("rules")) || names(tree.Root().Get("requires")) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a member at any depth is named so that it asks for a session.
+func names(v crypto.Value) bool {
+	switch v.Kind() {
+	case crypto.Object:
+		for it := v.Iter(); it.Next(); {
+			switch string(it.Key()) {
+			case "approval", "from", "receipt", "session":
+				return true
+			}
+			if names(it.Value()) {
+				return true
+			}
+		}
+	case crypto.Array:
+		for e := range v.Elements() {
+			if names(e) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // approvals looks for what is no request and no answer to one.

@@ -12,7 +12,8 @@ import (
 
 const (
 	maxTokens = 4 << 20
-	patience  = 10 * time.Second // after which an edit was cut short; one takes some milliseconds
+	patience  = 10 * time.Second // for another edit, which takes some milliseconds
+	wait      = 10 * time.Millisecond
 )
 
 // EditTokens replaces the tokens of a state directory by what edit returns of them. The file is
@@ -23,7 +24,7 @@ func EditTokens(dir string, edit func([]auth.Token) ([]auth.Token, error)) (err 
 		return err
 	}
 	name := filepath.Join(dir, "tokens.json")
-	unlock, err := lock(name + ".lock")
+	unlock, err := lock(dir)
 	if err != nil {
 		return err
 	}
@@ -63,21 +64,21 @@ func ReadTokens(dir string) ([]auth.Token, error) {
 	return list, nil
 }
 
-// lock makes a file that only one process can make, and waits until it can. One that is older than
-// an edit takes is of a process that was killed, and is removed.
-func lock(name string) (unlock func() error, err error) {
-	for range 2 * patience / (20 * time.Millisecond) {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err == nil {
-			return func() error { return os.Remove(name) }, f.Close()
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > patience {
-			os.Remove(name)
-		}
-		time.Sleep(20 * time.Millisecond)
+// lock locks a directory for an edit, and waits until no other process has it.
+func lock(dir string) (unlock func() error, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
 	}
-	return nil, faulty(name, "another process changes the tokens", "if there is none, remove this file", nil)
+	for range patience / wait {
+		locked, err := tryLock(f)
+		if locked {
+			return f.Close, nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		time.Sleep(wait)
+	}
+	return nil, errors.Join(faulty(dir, "another process changes the tokens", "end it, and try again", nil), f.Close())
 }

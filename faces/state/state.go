@@ -112,7 +112,7 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 func loadPolicy(files []string) (*guardian.Policy, error) {
 	for _, name := range files {
 		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s: no regular file: put one there", name)
+			return nil, faulty(name, "no regular file", "put one there", nil)
 		}
 	}
 	return policy.Load(files...)
