@@ -135,6 +135,8 @@ func trustEvent(a *app) *cobra.Command {
 		case "root":
 			if e.Threshold = *threshold; len(*roots) == 0 {
 				return usageError{fmt.Errorf("an event root needs --root")}
+			} else if e.Threshold < 1 || e.Threshold > uint64(len(*roots)) {
+				return usageError{fmt.Errorf("--threshold: 1 to the number of roots")}
 			}
 			for _, text := range *roots {
 				who, file, _ := strings.Cut(text, "=")
