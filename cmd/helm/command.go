@@ -40,12 +40,16 @@ type app struct {
 	json   bool
 	when   string // colour: auto, always or never
 	tty    bool   // stdout is a terminal
+
+	stdin  io.Reader // for a protocol, which outlives the signal that ends it
+	stdout io.Writer
 }
 
 // run runs the command, and returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	_, tty := terminal(out)
-	a := &app{in: interruptible(ctx, in), errs: errs, stream: bufio.NewWriter(out), tty: tty}
+	a := &app{in: interruptible(ctx, in), errs: errs, stream: bufio.NewWriter(out), tty: tty,
+		stdin: in, stdout: out}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(&a.out)

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest,
-		"notes": notesServer, "makewaiting": makeWaiting})
+		"notes": notesServer, "makewaiting": makeWaiting, "talk": talk})
 }
 
 // TestScripts runs each script of testdata in a directory of its own: what each command answers to

@@ -87,7 +87,7 @@ func serversOf(c *state.Config) (list []mcp.Server, err error) {
 
 func gateway(a *app) *cobra.Command {
 	c := group("mcp", "put the kernel before MCP servers")
-	c.AddCommand(publishing(a))
+	c.AddCommand(wrap(a), serve(a), publishing(a))
 	return c
 }
 
@@ -106,7 +106,7 @@ func publishing(a *app) *cobra.Command {
 			"as policies have it, and its definition, the SHA-256 of what the server says of it. No tool is\n" +
 			"called. With --json each comes with what the server says.",
 	}
-	file := c.Flags().String("config", "helm.yaml", "`FILE` with the configuration")
+	file := configFlag(c)
 	one := remoteFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var servers []mcp.Server

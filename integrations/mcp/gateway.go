@@ -68,7 +68,6 @@ type Gateway struct {
 	options GatewayOptions
 	log     *slog.Logger
 	shared  []*upstream
-	now     func() time.Time
 
 	mu      sync.Mutex
 	closed  bool
@@ -97,7 +96,7 @@ func NewGateway(o GatewayOptions) (*Gateway, error) {
 		}
 		known[s.Name] = true
 	}
-	g := &Gateway{options: o, log: o.Log, now: time.Now, clients: map[*client]bool{}}
+	g := &Gateway{options: o, log: o.Log, clients: map[*client]bool{}}
 	g.options.Servers = slices.Clone(o.Servers)
 	g.options.Prefix = o.Prefix || len(o.Servers) > 1
 	if g.log == nil {
@@ -132,9 +131,7 @@ func (s Server) check() error {
 
 func (g *Gateway) upstreams() (list []*upstream) {
 	for _, s := range g.options.Servers {
-		u := newUpstream(s, g.changed)
-		u.now = func() time.Time { return g.now() }
-		list = append(list, u)
+		list = append(list, newUpstream(s, g.changed))
 	}
 	return list
 }
@@ -143,7 +140,14 @@ func (g *Gateway) upstreams() (list []*upstream) {
 // again.
 func (g *Gateway) changed(u *upstream, was, is *listing) {
 	if p := g.options.Kernel.Policy(); p != nil {
-		g.warn(p, u.server, was, is)
+		for name, t := range is.tools {
+			full := g.name(u.server, name)
+			pin, pinned := p.Definition(full)
+			if pinned && pin != t.digest && (was == nil || was.tools[name].digest != t.digest) {
+				g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", full,
+					"pinned", pin.String(), "published", t.digest.String())
+			}
+		}
 	}
 	if was == nil {
 		return
@@ -153,25 +157,6 @@ func (g *Gateway) changed(u *upstream, was, is *listing) {
 	for c := range g.clients {
 		if slices.Contains(c.upstreams, u) {
 			c.tell()
-		}
-	}
-}
-
-// warn logs the pinned tools that a list has otherwise than the list before, or not at all.
-func (g *Gateway) warn(p *guardian.Policy, s Server, was, is *listing) {
-	if was == nil {
-		was = &listing{}
-	}
-	for name, t := range is.tools {
-		pin, pinned := p.Definition(g.name(s, name))
-		if pinned && pin != t.digest && was.tools[name].digest != t.digest {
-			g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", g.name(s, name),
-				"pinned", pin.String(), "published", t.digest.String())
-		}
-	}
-	for name := range was.tools {
-		if _, pinned := p.Definition(g.name(s, name)); pinned && is.tools[name].entry == nil {
-			g.log.Warn("a pinned tool is not listed any more, or cannot be read", "tool", g.name(s, name))
 		}
 	}
 }
@@ -186,7 +171,8 @@ func (g *Gateway) name(s Server, own string) string {
 
 var errFull = refusal(jsonrpc.CodeInternalError, "64 clients are connected, and no more may be")
 
-// Run serves one client, and returns when it is gone, or the context ends.
+// Run serves one client until it is gone, or the context ends: then no new call is taken, and it
+// returns when those that run have ended, or are ended by Close.
 func (g *Gateway) Run(ctx context.Context, t sdk.Transport) error {
 	session := g.options.Session
 	if session == "" {
@@ -197,7 +183,19 @@ func (g *Gateway) Run(ctx context.Context, t sdk.Transport) error {
 		return err
 	}
 	defer c.close()
-	return c.server.Run(ctx, t)
+	d := &drained{Transport: t, still: make(chan struct{})}
+	client, err := c.server.Connect(context.WithoutCancel(ctx), d, nil)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() {
+		d.drain(c.ctx.Done())
+		_ = client.Close()
+	})()
+	if err = client.Wait(); ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // Close ends all connections. When it returns no process of a server is left.

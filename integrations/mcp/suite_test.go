@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +34,7 @@ func suite(t *testing.T) string {
 func everything(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "everything")
-	goTool := filepath.Join(runtime.GOROOT(), "bin", "go")
-	out, err := exec.Command(goTool, "build", "-o", name,
+	out, err := exec.Command("go", "build", "-o", name,
 		"github.com/modelcontextprotocol/go-sdk/conformance/everything-server").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return name

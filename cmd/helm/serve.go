@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/faces/state"
+	"github.com/helmkernel/helm/integrations/mcp"
+)
+
+func wrap(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "wrap -- COMMAND [ARG...]", Short: "put the kernel before one MCP server, over stdio",
+		Long: "Run an MCP server, and be one on stdin and stdout whose tools are those that the policy allows. A\n" +
+			"client is told this command in place of the server's. The state directory of the configuration\n" +
+			"takes one process: for several clients, or servers, there is helm mcp serve. It ends when stdin does.",
+		Example: "helm mcp wrap --config /etc/helm/helm.yaml -- mcp-files /srv/data",
+	}
+	file := configFlag(c)
+	name := c.Flags().String("name", "server", "`NAME` of the server, for prefix: true")
+	session := sessionFlag(c)
+	env := c.Flags().StringArray("env", nil,
+		"`NAME` of a variable that the server gets, besides PATH, HOME, LANG, TMPDIR; may be repeated")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 || c.ArgsLenAtDash() != 0 {
+			return wrongly(c, errors.New("the server's command stands after --"))
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		conf, err := state.ReadConfig(*file)
+		if err != nil {
+			return err
+		}
+		server := mcp.Server{Name: *name, Command: args, Env: *env, Stderr: os.Stderr}
+		return hold(c.Context(), a, conf, []mcp.Server{server}, *session, overStdio)
+	}
+	return c
+}
+
+func serve(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "serve", Short: "put the kernel before MCP servers", Args: arguments(cobra.NoArgs),
+		Long: "Be an MCP server whose tools are those of the configured servers that the policy allows, on stdin\n" +
+			"and stdout. SIGHUP reads policy and tokens again, and takes none that is faulty or older. SIGTERM\n" +
+			"ends it after the calls that run, within the limit drain of the configuration; a second one ends it\n" +
+			"at once.",
+	}
+	file := configFlag(c)
+	session := sessionFlag(c)
+	stdio := c.Flags().Bool("stdio", false, "serve one client on stdin and stdout")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		conf, err := state.ReadConfig(*file)
+		if err != nil {
+			return err
+		}
+		servers, err := serversOf(conf)
+		if err != nil {
+			return err
+		}
+		if !*stdio {
+			return wrongly(c, errors.New("it serves one client on stdin and stdout, with --stdio"))
+		}
+		return hold(c.Context(), a, conf, servers, *session, overStdio)
+	}
+	return c
+}
+
+func sessionFlag(c *cobra.Command) *string {
+	return c.Flags().String("session", "", "`NAME` of the session in the log; without it each process has its own")
+}
+
+// A held state is what a process serves.
+type held struct {
+	*state.State
+	gateway *mcp.Gateway
+	log     *slog.Logger
+	again   []func() error // what else is read again
+}
+
+// hold opens the state directory, and serves until the context ends. What runs then has as long as
+// the configuration says.
+func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server, session string,
+	face func(context.Context, *app, *held) error) error {
+	log := slog.New(slog.NewTextHandler(a.errs, nil))
+	s, err := state.Open(ctx, conf, state.Options{Log: log})
+	if err != nil {
+		return err
+	}
+	if session == "" {
+		session = "mcp-" + strings.ToLower(rand.Text())
+	}
+	h := &held{State: s, log: log}
+	h.gateway, err = mcp.NewGateway(mcp.GatewayOptions{
+		Kernel: s.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: log,
+		Session: auth.SessionName(helm.Caller{}, session),
+	})
+	if err != nil {
+		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	drain := conf.Limits.Drain
+	if drain == 0 {
+		drain = 30 * time.Second
+	}
+	ended := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		signal.Reset(os.Interrupt, syscall.SIGTERM) // the second ends it at once
+		late := time.NewTimer(drain)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			_ = h.gateway.Close()
+		case <-ended:
+		}
+	})
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	reloaded := make(chan struct{})
+	go func() {
+		defer close(reloaded)
+		for range hup {
+			h.reload(ctx)
+		}
+	}()
+	err = face(ctx, a, h)
+	close(ended)
+	signal.Stop(hup)
+	close(hup)
+	<-reloaded
+	_ = h.gateway.Close()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	return errors.Join(err, s.Close(closing))
+}
+
+// reload reads again what may change. The state says what it has not taken.
+func (h *held) reload(ctx context.Context) {
+	_ = h.Reload(ctx)
+	for _, again := range h.again {
+		if err := again(); err != nil {
+			h.log.Error("reload", "error", err)
+		}
+	}
+}
+
+// overStdio serves one client.
+func overStdio(ctx context.Context, a *app, h *held) error {
+	err := h.gateway.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(a.stdin), Writer: output{a.stdout}})
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // a signal, and what ran has ended
+	}
+	if err != nil {
+		return fmt.Errorf("the client: %w", err)
+	}
+	return nil
+}
+
+type output struct{ io.Writer }
+
+func (output) Close() error { return nil }
