@@ -139,14 +139,13 @@ func (p *pending) describe() string {
 // confirm shows what is asked, and returns nil if a person types the word, or the command line has
 // it.
 func confirm(a *app, c *cobra.Command, given, word, what string) error {
-	errs := c.ErrOrStderr()
-	fmt.Fprint(errs, what)
+	say(a, strings.TrimSuffix(what, "\n"))
 	if given == "" {
 		nobody := usageError{fmt.Errorf("nobody can type here: --yes %s says that it is meant", ascii(word))}
 		if _, ok := terminal(a.in); !ok {
 			return nobody
 		}
-		fmt.Fprintf(errs, "type %s to go on: ", ascii(word))
+		fmt.Fprintf(c.ErrOrStderr(), "type %s to go on: ", ascii(word))
 		var line [256]byte
 		n, err := a.in.Read(line[:])
 		if err == io.EOF {
@@ -157,7 +156,7 @@ func confirm(a *app, c *cobra.Command, given, word, what string) error {
 		given = strings.TrimRight(string(line[:n]), "\r\n")
 	}
 	if given != word {
-		fmt.Fprintf(errs, "nothing was done: that is not %s\n", ascii(word))
+		say(a, "nothing was done: that is not "+ascii(word))
 		return errNo
 	}
 	return nil

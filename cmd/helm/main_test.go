@@ -157,7 +157,7 @@ Every command has these flags:
 %s~~~
 
 With ~--json~ a result is one JSON document in ASCII, or a line for each of a list of entries, and an error is
-~{"error": {"message": …}}~ on stderr. Without it names that come from a log are ASCII too, and nothing that is
+~{"error": {"message": …}}~ on stderr, where ~{"note": {"message": …}}~ says what is neither. Without it names that come from a log are ASCII too, and nothing that is
 printed moves a cursor or turns text round. ~policy new~, ~policy schema~, ~log graph~ and ~completion~ print documents.
 
 A flag that is not given is taken from the environment, by its name: ~HELM_TRUST=trust.json~ is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/kept"
@@ -37,6 +38,9 @@ func (r *root) flags(c *cobra.Command) {
 func (a *app) options(r *root) (o evidence.Options, err error) {
 	if r.trust != "" && r.kernel != "" {
 		return o, usageError{errors.New("--trust or --kernel, not both")}
+	}
+	if r.origin != "" && !contracts.IsOrigin(r.origin) {
+		return o, usageError{errors.New("--origin: not 1 to 255 letters, digits and . _ / -, as logs are named")}
 	}
 	o.Origin = r.origin
 	if r.trust != "" {
@@ -175,7 +179,7 @@ func (a *app) inPack(c *cobra.Command, name string, from *root, do func(*evidenc
 		}
 		if !r.Success(evidence.Invalid) {
 			first, _, _ := strings.Cut(r.String(), "\n")
-			fmt.Fprintln(a.errs, first)
+			say(a, first)
 		}
 		return do(p)
 	})

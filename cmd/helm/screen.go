@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -107,6 +108,16 @@ func (a *app) colouredLines(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// say says on stderr what is no result: a line, or with --json {"note":{"message":…}}.
+func say(a *app, text string) {
+	if a.json {
+		b, _ := json.Marshal(map[string]any{"note": map[string]string{"message": text}})
+		fmt.Fprintf(a.errs, "%s\n", asciiJSON(b))
+		return
+	}
+	fmt.Fprintf(a.errs, "%s\n", printable(text))
 }
 
 // working says on a terminal what takes more than a second, until done is called.
