@@ -80,6 +80,7 @@ type Approvals struct {
 	mu      sync.Mutex
 	reading *reading
 	list    map[string]*asked // by nonce
+	gone    map[string]bool   // nonces that were used up, for one that reads the directory again
 	bytes   int
 }
 
@@ -154,6 +155,9 @@ func (a *Approvals) end() {
 // load reads what is in the directory. Files that are not its own are left alone.
 func (a *Approvals) load() error {
 	a.list, a.bytes = map[string]*asked{}, 0
+	if a.gone == nil {
+		a.gone = map[string]bool{}
+	}
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {
 		return err
@@ -168,7 +172,7 @@ func (a *Approvals) load() error {
 			}
 		}
 		nonce, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || !isNonce(nonce) || len(a.list) >= a.most.requests {
+		if !ok || !isNonce(nonce) || a.gone[nonce] || len(a.list) >= a.most.requests {
 			continue
 		}
 		if p, err := a.readPending(nonce); err == nil {
@@ -234,10 +238,28 @@ func (a *Approvals) catchUp(ctx context.Context) error {
 	}
 	a.reading.used = func(envelope contracts.Digest) {
 		if nonce := nonces[envelope]; a.list[nonce] != nil {
+			if !a.owner {
+				a.gone[nonce] = true
+			}
 			a.remove(nonce)
 		}
 	}
 	return a.reading.read(ctx, a.log)
+}
+
+// stride is how many entries are read at once, some 12 ms, so that who asks after a long time need
+// not wait for all since.
+const stride = 1024
+
+// follow reads the log if it has grown by so many entries.
+func (a *Approvals) follow(index uint64) {
+	if !a.mu.TryLock() {
+		return
+	}
+	defer a.mu.Unlock()
+	if a.owner && index >= a.reading.next+stride {
+		a.catchUp(context.Background())
+	}
 }
 
 // expire removes what nobody can answer any more.

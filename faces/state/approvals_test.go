@@ -391,3 +391,42 @@ func TestBeforeTheFirstStart(t *testing.T) {
 	assert.Empty(t, list)
 	require.NoError(t, a.Close())
 }
+
+// TestUsedIsGone: a process that does not hold the directory does not list what was used up, as
+// often as it looks.
+func TestUsedIsGone(t *testing.T) {
+	t.Parallel()
+	a := newAsking(t)
+	nonce := a.ask(`{}`)
+	require.NoError(t, a.approves(nonce, "olga"))
+	require.NoError(t, a.approves(nonce, "otto"))
+	d, _ := a.call(clerk, "s", `{}`)
+	require.NoError(t, d.Err())
+	b, err := OpenApprovals(ctx, a.path("state"))
+	require.NoError(t, err)
+	defer b.Close()
+	for range 3 {
+		list, err := b.Pending(ctx)
+		require.NoError(t, err)
+		assert.Empty(t, list)
+	}
+}
+
+// TestFollow: the log is read as it grows, not when a person asks.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	told := 0
+	s := f.open(Options{Observe: func(context.Context, helm.Event) { told++ }})
+	read := func() uint64 {
+		s.Approvals().mu.Lock()
+		defer s.Approvals().mu.Unlock()
+		return s.Approvals().reading.next
+	}
+	before := read()
+	for range stride + 1 {
+		s.Kernel().Guard(ctx, helm.Intent{Tool: "none", Args: []byte(`{}`)})
+	}
+	assert.Equal(t, stride+1, told)
+	assert.GreaterOrEqual(t, read(), before+stride)
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/helmkernel/helm"
@@ -43,6 +44,7 @@ type State struct {
 	desk      *handoff.Desk
 	tokens    *auth.Tokens
 	approvals *Approvals
+	opened    atomic.Bool // approvals is set
 	closing   closing
 }
 
@@ -96,7 +98,7 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 		}
 	}
 	s.kernel, err = helm.New(helm.Options{Policy: pol, Key: key, Origin: r.Origin, Store: s.store, Drivers: o.Drivers,
-		Trust: reg, Observe: o.Observe})
+		Trust: reg, Observe: s.observe(o.Observe)})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Dir, err)
 	}
@@ -104,7 +106,20 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 	if s.approvals, err = ownApprovals(ctx, c.Dir, r, s.store, s.kernel.Policy); err != nil {
 		return nil, errors.Join(err, s.kernel.Close())
 	}
+	s.opened.Store(true)
 	return s, nil
+}
+
+// observe returns an observer that passes events on. The approvals follow the log.
+func (s *State) observe(next func(context.Context, helm.Event)) func(context.Context, helm.Event) {
+	return func(ctx context.Context, e helm.Event) {
+		if s.opened.Load() {
+			s.approvals.follow(e.Index)
+		}
+		if next != nil {
+			next(ctx, e)
+		}
+	}
 }
 
 // loadPolicy loads a policy from files. A pipe in the place of one would keep a start, or a
