@@ -107,7 +107,8 @@ func ownApprovals(ctx context.Context, dir string, r *reading, l log, p func() *
 
 // OpenApprovals opens the requests of a state directory for a process that does not hold it, to
 // list and to answer them. The one that holds it may go on meanwhile. Close it.
-func OpenApprovals(ctx context.Context, dir string) (*Approvals, error) {
+func OpenApprovals(ctx context.Context, dir string) (_ *Approvals, err error) {
+	defer func() { err = barred(err) }()
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -499,7 +500,7 @@ func (a *Approvals) Answer(ctx context.Context, nonce string, e contracts.Envelo
 	}
 	err = replace(filepath.Join(a.dir, nonce+"."+key.String()+".json"), 0o600, e)
 	if err != nil {
-		return fmt.Errorf("the answer to %s is not kept: %w", nonce, err)
+		return fmt.Errorf("the answer to %s is not kept: %w", nonce, barred(err))
 	}
 	return nil
 }

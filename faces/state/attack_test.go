@@ -23,6 +23,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/faces/auth"
 )
 
 // limit is for what is to happen at once: it is long because the machine may be busy.
@@ -73,7 +74,7 @@ func TestVictim(t *testing.T) {
 // it is a part of one; its log verifies; and what was answered can still be used.
 func TestKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
-	for n := range 8 {
+	for n := range 5 {
 		dir := t.TempDir()
 		c := exec.Command(os.Args[0], "-test.run=^TestVictim$")
 		c.Env = append(os.Environ(), victimDir+"="+dir)
@@ -356,4 +357,108 @@ func TestConfigAttacked(t *testing.T) {
 	c, err := ReadConfig(writeConfig(t, head+"session_idle: 240h\nhosts: [helm.example, \"helm.example:8080\", \"[::1]:80\"]\n"))
 	require.NoError(t, err)
 	assert.Equal(t, 240*time.Hour, c.SessionIdle)
+}
+
+const readerFile = "STATE_TEST_READER"
+
+// TestReader is a process of a user who may not do all: it prints what Open, an answer, tokens and
+// the doctor say.
+func TestReader(t *testing.T) {
+	file := os.Getenv(readerFile)
+	if file == "" {
+		t.Skip("it is for other tests to run, in a process of its own")
+	}
+	c, err := ReadConfig(file)
+	require.NoError(t, err)
+	s, err := Open(ctx, c, Options{})
+	if err == nil {
+		s.Close(ctx)
+	}
+	fmt.Printf("open: %v\n", err)
+	err = EditTokens(c.Dir, func(l []auth.Token) ([]auth.Token, error) { return l, nil })
+	fmt.Printf("tokens: %v\n", err)
+	for _, found := range Examine(ctx, file) {
+		fmt.Printf("doctor: %v\n", &found)
+	}
+}
+
+// TestMayNotWrite: where the user of a process may not read or write, each error says where and
+// what to do, the doctor finds it, and nothing is changed. Root may do all, so it is another user.
+func TestMayNotWrite(t *testing.T) {
+	t.Parallel()
+	me, uid := os.Geteuid(), os.Geteuid()
+	if me == 0 {
+		uid = 65534
+	}
+	program := filepath.Join(publicDir(t), "state.test")
+	if err := os.Link(os.Args[0], program); err != nil {
+		b, err := os.ReadFile(os.Args[0])
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(program, b, 0o755))
+	}
+	for name, c := range map[string]struct {
+		bars func(f *fixture) error
+		want []string
+	}{
+		"a new directory": {func(f *fixture) error {
+			return errors.Join(os.RemoveAll(f.path("state/log")), os.Chmod(f.path("state"), 0o500))
+		}, []string{"open: PATH/state/log: permission denied; run helm as", "tokens: PATH/state/", "doctor: PATH/state: permission denied"}},
+		"the log": {func(f *fixture) error { return os.Chmod(f.path("state/log"), 0o500) },
+			[]string{"doctor: PATH/state/log: permission denied; run helm as"}},
+		"a file of the log": {func(f *fixture) error { return os.Chmod(f.path("state/log/00000001.log"), 0o400) },
+			[]string{"open: PATH/state/log/00000001.log: permission denied; run helm as"}},
+		"the key": {func(f *fixture) error { return os.Chmod(f.path("state/key.pem"), 0) },
+			[]string{"open: PATH/state/key.pem: permission denied; run helm as", "doctor: PATH/state/key.pem: permission denied"}},
+		"approvals": {func(f *fixture) error { return os.Chmod(f.path("state/approvals"), 0o500) },
+			[]string{"doctor: PATH/state/approvals: permission denied; run helm as"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fixture{t, filepath.Join(publicDir(t), "d"), nil}
+			require.NoError(t, Create(f.dir, CreateOptions{}))
+			require.NoError(t, f.open(Options{}).Close(ctx))
+			require.NoError(t, c.bars(f))
+			t.Cleanup(func() {
+				for _, dir := range []string{"state", "state/log", "state/approvals"} {
+					os.Chmod(f.path(dir), 0o700)
+				}
+			})
+			if me == 0 {
+				require.NoError(t, filepath.WalkDir(f.path("state"), func(name string, _ os.DirEntry, err error) error {
+					return errors.Join(err, os.Lchown(name, uid, uid))
+				}))
+			}
+			before := map[string]string{}
+			if me == 0 {
+				before = f.snapshot()
+				before[f.path("state/tokens.json")] = "[]\n" // what the edit makes, if it may
+			}
+			p := exec.Command(program, "-test.run=^TestReader$")
+			p.Env = append(os.Environ(), readerFile+"="+f.path("helm.yaml"))
+			p.Dir = f.dir
+			if me == 0 {
+				p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+			}
+			out, err := p.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			for _, want := range c.want {
+				assert.Contains(t, string(out), strings.ReplaceAll(want, "PATH", f.dir))
+			}
+			if me == 0 && !strings.Contains(string(out), "open: <nil>") {
+				for name, text := range f.snapshot() {
+					assert.True(t, before[name] == text, "%s was changed", name)
+				}
+			}
+		})
+	}
+}
+
+// publicDir returns a directory that another user can reach, too.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "state-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
 }

@@ -61,6 +61,7 @@ func (d *doctor) add(where string, err error) {
 			return
 		}
 	}
+	err = barred(err)
 	f := Fault{Where: where, What: err.Error()}
 	var own *Fault
 	var at *guardian.LoadError
@@ -116,6 +117,11 @@ func (d *doctor) policy() *guardian.Policy {
 // directory looks at what is in the state directory.
 func (d *doctor) directory(p *guardian.Policy) {
 	in := func(name string) string { return filepath.Join(d.c.Dir, name) }
+	for _, name := range []string{d.c.Dir, in("log"), in("approvals")} {
+		if err := mayWrite(name); !errors.Is(err, fs.ErrNotExist) {
+			d.add(name, err)
+		}
+	}
 	key, keyErr := readKey(d.c.Dir)
 	d.add(in("key.pem"), keyErr)
 	if _, err := ReadTokens(d.c.Dir); err != nil {

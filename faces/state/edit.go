@@ -20,6 +20,7 @@ const (
 // written whole, and no other EditTokens reads or writes it meanwhile. A process that holds the
 // directory may go on: it reads the file again within 10 seconds.
 func EditTokens(dir string, edit func([]auth.Token) ([]auth.Token, error)) (err error) {
+	defer func() { err = barred(err) }()
 	if err := checkDir(dir); err != nil {
 		return err
 	}

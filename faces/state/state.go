@@ -52,6 +52,7 @@ type State struct {
 // does, settles what an earlier one left, and begins a kernel. If another process holds it the
 // error Is ErrInUse.
 func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
+	defer func() { err = barred(err) }()
 	s := &State{config: c, log: o.Log}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -309,19 +309,6 @@ func (f *fixture) snapshot() map[string]string {
 	return all
 }
 
-// TestReadOnlyDirectory: nothing is written, and the error says where.
-func TestReadOnlyDirectory(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may write everywhere")
-	}
-	f := newFixture(t)
-	require.NoError(t, os.Chmod(f.path("state"), 0o500))
-	t.Cleanup(func() { os.Chmod(f.path("state"), 0o700) })
-	_, err := Open(ctx, f.config(), Options{})
-	assert.ErrorContains(t, err, f.path("state"))
-}
-
 // A holder is another process that holds the directory of a fixture.
 type holder struct {
 	*exec.Cmd
