@@ -69,7 +69,7 @@ func newToken(a *app) *cobra.Command {
 		}
 		v := described(t)
 		v.Token = secret
-		fmt.Fprintln(c.ErrOrStderr(), "this token is shown once:")
+		say(a, "this token is shown once:")
 		return a.print(secret+"\n", v)
 	}
 	return c

@@ -314,7 +314,7 @@ func enterTrust(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case ended:
-			fmt.Fprintln(c.ErrOrStderr(), "it ends the key of this directory: put the next one in key.pem now")
+			say(a, "it ends the key of this directory: put the next one in key.pem now")
 		case cerr != nil:
 			return cerr
 		}
