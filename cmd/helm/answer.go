@@ -38,7 +38,7 @@ func answer(a *app, verb string) *cobra.Command {
 	config := configFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return waiting(a, c.Context(), *config)
+			return waiting(c.Context(), a, *config)
 		}
 		if *keyFile == "" || *keyFile == "-" && args[0] == "-" {
 			return usageError{fmt.Errorf("%s needs --key, in another file than the request", c.CommandPath())}

@@ -38,7 +38,7 @@ type waitingCall struct {
 }
 
 // waiting lists the requests that wait.
-func waiting(a *app, ctx context.Context, config string) (err error) {
+func waiting(ctx context.Context, a *app, config string) (err error) {
 	kept, err := openApprovals(ctx, config)
 	if err != nil {
 		return err
