@@ -68,6 +68,7 @@ type Gateway struct {
 	options GatewayOptions
 	log     *slog.Logger
 	shared  []*upstream
+	now     func() time.Time
 
 	mu      sync.Mutex
 	closed  bool
@@ -96,7 +97,7 @@ func NewGateway(o GatewayOptions) (*Gateway, error) {
 		}
 		known[s.Name] = true
 	}
-	g := &Gateway{options: o, log: o.Log, clients: map[*client]bool{}}
+	g := &Gateway{options: o, log: o.Log, now: time.Now, clients: map[*client]bool{}}
 	g.options.Servers = slices.Clone(o.Servers)
 	g.options.Prefix = o.Prefix || len(o.Servers) > 1
 	if g.log == nil {
@@ -131,7 +132,9 @@ func (s Server) check() error {
 
 func (g *Gateway) upstreams() (list []*upstream) {
 	for _, s := range g.options.Servers {
-		list = append(list, newUpstream(s, g.changed))
+		u := newUpstream(s, g.changed)
+		u.now = func() time.Time { return g.now() }
+		list = append(list, u)
 	}
 	return list
 }
@@ -140,14 +143,7 @@ func (g *Gateway) upstreams() (list []*upstream) {
 // again.
 func (g *Gateway) changed(u *upstream, was, is *listing) {
 	if p := g.options.Kernel.Policy(); p != nil {
-		for name, t := range is.tools {
-			full := g.name(u.server, name)
-			pin, pinned := p.Definition(full)
-			if pinned && pin != t.digest && (was == nil || was.tools[name].digest != t.digest) {
-				g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", full,
-					"pinned", pin.String(), "published", t.digest.String())
-			}
-		}
+		g.warn(p, u.server, was, is)
 	}
 	if was == nil {
 		return
@@ -157,6 +153,25 @@ func (g *Gateway) changed(u *upstream, was, is *listing) {
 	for c := range g.clients {
 		if slices.Contains(c.upstreams, u) {
 			c.tell()
+		}
+	}
+}
+
+// warn logs the pinned tools that a list has otherwise than the list before, or not at all.
+func (g *Gateway) warn(p *guardian.Policy, s Server, was, is *listing) {
+	if was == nil {
+		was = &listing{}
+	}
+	for name, t := range is.tools {
+		pin, pinned := p.Definition(g.name(s, name))
+		if pinned && pin != t.digest && was.tools[name].digest != t.digest {
+			g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", g.name(s, name),
+				"pinned", pin.String(), "published", t.digest.String())
+		}
+	}
+	for name := range was.tools {
+		if _, pinned := p.Definition(g.name(s, name)); pinned && is.tools[name].entry == nil {
+			g.log.Warn("a pinned tool is not listed any more, or cannot be read", "tool", g.name(s, name))
 		}
 	}
 }
