@@ -62,17 +62,23 @@ func newToken(a *app) *cobra.Command {
 			if slices.ContainsFunc(all, func(x auth.Token) bool { return x.Name == t.Name }) {
 				return nil, fmt.Errorf("there is a token %s already: revoke it first, or choose another name", t.Name)
 			}
-			return append(all, t), nil
+			return append(all, t), show(a, secret, t) // what stdout did not take is no token
 		})
-		if err != nil {
-			return err
-		}
-		v := described(t)
-		v.Token = secret
-		say(a, "this token is shown once:")
-		return a.print(secret+"\n", v)
+		return err
 	}
 	return c
+}
+
+// show prints a token, now.
+func show(a *app, secret string, t auth.Token) error {
+	v := described(t)
+	v.Token = secret
+	say(a, "this token is shown once:")
+	if err := a.print(secret+"\n", v); err != nil {
+		return err
+	}
+	_, err := a.out.WriteTo(a.stream)
+	return errors.Join(err, a.stream.Flush())
 }
 
 // A shown token is what is printed of one.

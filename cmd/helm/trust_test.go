@@ -57,3 +57,19 @@ func TestOtherKernelKey(t *testing.T) {
 	assert.Contains(t, out, g.Origin)
 	helms(t, yes, "log", "verify", in("state/log"), "--trust", in("state/trust.json"))
 }
+
+// TestTokenNotShown: a token that nobody could read is in no file.
+func TestTokenNotShown(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "d")
+	helms(t, yes, "init", dir)
+	config := "--config=" + filepath.Join(dir, "helm.yaml")
+	for _, json := range []string{"--json=false", "--json"} {
+		var errs strings.Builder
+		args := []string{"token", "new", "bot", "--caller", "ann", config, json}
+		require.Equal(t, noAnswer, run(context.Background(), args, strings.NewReader(""), closed{}, &errs))
+		assert.Contains(t, errs.String(), "stdout: ")
+		out, _ := helms(t, yes, "token", "list", config)
+		assert.Empty(t, out)
+	}
+}

@@ -109,6 +109,15 @@ func (d *doctor) config() {
 }
 
 func (d *doctor) policy() *guardian.Policy {
+	missing := false
+	for _, name := range d.c.Policy {
+		_, err := os.Stat(name)
+		d.add(name, err)
+		missing = missing || err != nil
+	}
+	if missing {
+		return nil
+	}
 	p, err := loadPolicy(d.c.Policy)
 	d.add(d.c.File, err)
 	return p

@@ -173,7 +173,8 @@ tls: {cert: none.pem, key: loose.key}
 	for _, x := range Examine(ctx, f.path("helm.yaml")) {
 		text += x.Error() + "\n"
 	}
-	for _, want := range []string{"loose.key: others may read it", "HELM_TEST_NONE", "none.key", "none.pem", "none.yaml",
+	for _, want := range []string{"loose.key: others may read it", "HELM_TEST_NONE", "none.key", "none.pem",
+		f.path("none.yaml") + ": no such file or directory; put the file there, or name another",
 		"it listens beyond this machine, and there are no tokens; make one by helm token new"} {
 		assert.Contains(t, text, want)
 	}
