@@ -22,8 +22,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// unseen is what turns text round, ends a line, hides, or colours, of all that may be in the name of
-// a caller. The kernel names no entry by other bytes; files and arguments may be.
+// unseen is what turns text round, ends a line, hides, or colours, of all that may be in the name
+// of a caller. The kernel names no entry by other bytes; files and arguments may be.
 const (
 	unseen  = "a\u202ecod\u2066\u200b\ufeff\u0085DENY\u2028é\u009b31m\U000e0041\"\\"
 	hostile = "\x1b[2J\x1b]0;owned\x07\r\b" + unseen
