@@ -51,6 +51,15 @@ type GatewayOptions struct {
 	Caller  helm.Caller
 	Session string
 
+	// Approvals has the requests for approval that calls lack. The user of a client that offers
+	// elicitation is told, and the call waits for an approver for ApprovalWait, 2 minutes if it is
+	// zero. Nil: the denial names the request, and nobody is asked.
+	Approvals    Approvals
+	ApprovalWait time.Duration
+
+	// ApprovalURL returns the page of a request. Nil: there is none.
+	ApprovalURL func(nonce string) string
+
 	// Limits says whether a caller may ask, and is told of each call that was denied. A call of one
 	// who may not ask is not judged, and leaves no receipt. Nil: all may.
 	Limits interface {
@@ -435,8 +444,17 @@ func (c *client) callTool(ctx context.Context, r *sdk.CallToolRequest) (sdk.Resu
 		return denial("Too many calls were denied. Try again in a minute.", helm.Decision{})
 	}
 	how, finish := c.progress(ctx, r)
+	defer finish()
 	d, receipt, pinned := c.judge(ctx, r.Params.Name, r.Params.Arguments, how)
-	finish()
+	if d.Pending != nil {
+		again, asked, err := c.await(ctx, r, d.Pending.Nonce)
+		if err != nil || asked != nil {
+			return asked, err
+		}
+		if again {
+			d, receipt, pinned = c.judge(ctx, r.Params.Name, r.Params.Arguments, how)
+		}
+	}
 	if limits != nil && receipt.Record.Outcome == contracts.Denied {
 		limits.Denied(c.caller)
 	}
@@ -462,6 +480,9 @@ func (c *client) judge(
 	in := helm.Intent{Tool: tool, Args: args, Caller: c.caller, Session: c.session}
 	p := k.Policy()
 	pinned := p != nil && p.HasOutput(tool)
+	if a := c.gateway.options.Approvals; a != nil && p != nil {
+		in.Approvals = a.For(ctx, c.caller, c.session, tool, args, p.Hash())
+	}
 	if u, own := c.find(tool); u != nil {
 		if l, err := u.tools(ctx); err == nil {
 			if t, ok := l.tools[own]; ok {
@@ -472,6 +493,7 @@ func (c *client) judge(
 		}
 	}
 	d, r := k.Guard(ctx, in)
+	c.ask(&d)
 	return d, r, pinned
 }
 

@@ -163,20 +163,14 @@ func TestHangs(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	var steps atomic.Value
-	var logs, asked atomic.Int64
+	var seen lines
 	g := newGate(t, nil)
-	c := g.connect(&sdk.ClientOptions{
+	c := g.connectOver(&sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { steps.Store(r.Params) },
-		LoggingMessageHandler:       func(context.Context, *sdk.LoggingMessageRequest) { logs.Add(1) },
-		CreateMessageHandler: func(context.Context, *sdk.CreateMessageRequest) (*sdk.CreateMessageResult, error) {
-			asked.Add(1)
-			return nil, errDown
-		},
 		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-			asked.Add(1)
 			return &sdk.ElicitResult{Action: "accept"}, nil
 		},
-	})
+	}, func(t sdk.Transport) sdk.Transport { return &sdk.LoggingTransport{Transport: t, Writer: &seen} })
 	params := &sdk.CallToolParams{Name: "echo", Arguments: map[string]any{"do": "words"}}
 	params.SetProgressToken("client's own")
 	r, err := c.CallTool(t.Context(), params)
@@ -185,7 +179,11 @@ func TestWords(t *testing.T) {
 	soon(t, "progress", func() bool { return steps.Load() != nil })
 	p := steps.Load().(*sdk.ProgressNotificationParams)
 	assert.True(t, p.Message == "" && p.Progress == 1 && p.Total == 2 && p.ProgressToken == "client's own", "%+v", p)
-	assert.Zero(t, logs.Load()+asked.Load())
+	for line := range strings.Lines(seen.String()) {
+		assert.NotContains(t, line, "SECRET")
+		assert.False(t, strings.HasPrefix(line, "read: ") && strings.Contains(line, `"method"`) &&
+			!strings.Contains(line, `"notifications/progress"`), line)
+	}
 	in := g.noted("in")
 	assert.Equal(t, 3, strings.Count(in, `"code":-32601`), "each request of it is refused: %s", in)
 	assert.Contains(t, in, `"capabilities":{}`, "and none was offered")
@@ -259,7 +257,7 @@ func TestServers(t *testing.T) {
 		o.Servers = append(o.Servers, s)
 	})
 	c := g.connect(nil)
-	shown := []string{"fake__echo", "fake__bad", "fake__typed", "fake__pinned"}
+	shown := []string{"fake__echo", "fake__bad", "fake__typed", "fake__pinned", "fake__pay"}
 	assert.Equal(t, shown, g.names(c), "the definition is what the server lists")
 	r, said := g.call(c, "fake__echo", `{}`)
 	assert.False(t, r.IsError, said)

@@ -26,6 +26,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // TestMain runs this binary as a server, too.
@@ -48,10 +49,12 @@ const entries = `{"name":"echo","inputSchema":{"type":"object"}},` +
 	`{"name":"bad","inputSchema":{"type":"object"}},{"name":"hidden","inputSchema":{"type":"object"}},` +
 	`{"name":"typed","inputSchema":{"type":"object"}}`
 
+const payEntry = `{"name":"pay","inputSchema":{"type":"object"}}`
+
 const pinnedEntry = `{"name":"pinned","description":"as pinned <&>","inputSchema":{"type":"object"},"x-n":1.50}`
 
 func serve(args []string) {
-	f := &fake{dir: args[0], listed: entries + "," + pinnedEntry}
+	f := &fake{dir: args[0], listed: entries + "," + pinnedEntry + "," + payEntry}
 	if len(args) > 1 {
 		f.listed = args[1]
 	}
@@ -190,8 +193,11 @@ tools:
   PREpinned: {effect: read, input: {type: object}, definition: "DEFINITION"}
   PREhidden: {effect: read, input: {type: object}}
   PREgone: {effect: read, input: {type: object}}
+  PREpay: {effect: read, input: {type: object, properties: {n: {type: number}}}}
 rules:
-  - {id: all, allow: [PREecho, PREbad, PREtyped, PREpinned, PREgone]}
+  - {id: all, allow: [PREecho, PREbad, PREtyped, PREpinned, PREgone, PREpay]}
+requires:
+  - {id: payments, tools: [PREpay], all: [{approval: {roles: [owner], ttl: 15m}}]}
 `
 
 // A gate is a gateway before fakes, its log and its clients.
@@ -224,7 +230,13 @@ func gateKernel(t *testing.T, prefix string) (*helm.Kernel, proofgraph.Store) {
 	key, err := crypto.NewKeyFromSeed(make([]byte, 32))
 	require.NoError(t, err)
 	store := proofgraph.NewMemory()
-	k, err := helm.New(helm.Options{Policy: p, Key: key, Origin: "gate", Store: store})
+	owner, err := crypto.NewKeyFromSeed([]byte(strings.Repeat("a", 32)))
+	require.NoError(t, err)
+	public, err := crypto.PublicOf(owner)
+	require.NoError(t, err)
+	trust, err := registry.New(0, registry.Key{Name: "ann", Public: public, Role: registry.Approver, Roles: []string{"owner"}})
+	require.NoError(t, err)
+	k, err := helm.New(helm.Options{Policy: p, Key: key, Origin: "gate", Store: store, Trust: trust})
 	require.NoError(t, err)
 	t.Cleanup(func() { k.Close() })
 	return k, store
@@ -261,13 +273,18 @@ func newGate(t *testing.T, change func(*GatewayOptions)) *gate {
 // connect connects a client.
 func (g *gate) connect(o *sdk.ClientOptions) *sdk.ClientSession {
 	g.Helper()
+	return g.connectOver(o, func(t sdk.Transport) sdk.Transport { return t })
+}
+
+func (g *gate) connectOver(o *sdk.ClientOptions, over func(sdk.Transport) sdk.Transport) *sdk.ClientSession {
+	g.Helper()
 	near, far := sdk.NewInMemoryTransports()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		g.gateway.Run(context.Background(), far)
 	}()
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "model", Version: "1"}, o).Connect(g.Context(), near, nil)
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "model", Version: "1"}, o).Connect(g.Context(), over(near), nil)
 	require.NoError(g, err)
 	g.Cleanup(func() { c.Close(); <-done })
 	return c
@@ -318,7 +335,7 @@ func TestGateway(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, nil)
 	c := g.connect(nil)
-	assert.Equal(t, []string{"echo", "bad", "typed", "pinned"}, g.names(c))
+	assert.Equal(t, []string{"echo", "bad", "typed", "pinned", "pay"}, g.names(c))
 	r, said := g.call(c, "echo", " { \"text\":\"<&>\u2028\", \"n\":1.0 }")
 	assert.True(t, !r.IsError && said == "fine")
 	assert.Contains(t, g.noted("in"), "\"arguments\":{\"n\":1,\"text\":\"<&>\u2028\"}")

@@ -309,3 +309,41 @@ func TestClosedKernel(t *testing.T) {
 	r, said := s.call("echo", `{}`)
 	assert.True(t, r.IsError && strings.Contains(said, "KERNEL_SEALED") && s.ran.Load() == 0, said)
 }
+
+// TestSession: a session that a function returns is that of the log, and a request whose session is
+// not known is refused without the error's words.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	var name atomic.Value
+	name.Store("chat-1")
+	s := newShop(t, Options{Session: func(context.Context, sdk.Request) (string, error) {
+		if name.Load() == "" {
+			return "chat-1", errors.New("cookie AKIA")
+		}
+		return name.Load().(string), nil
+	}})
+	s.call("echo", `{}`)
+	name.Store("@forged")
+	r, said := s.call("echo", `{}`)
+	assert.True(t, r.IsError && s.ran.Load() == 1, said)
+	name.Store("")
+	_, err := s.client.CallTool(t.Context(), &sdk.CallToolParams{Name: "echo", Arguments: object})
+	assert.ErrorContains(t, err, "not known who asks")
+	assert.NotContains(t, err.Error(), "AKIA")
+	assert.EqualValues(t, 1, s.ran.Load())
+	size, err := s.store.Size(t.Context())
+	require.NoError(t, err)
+	var reader contracts.Reader
+	sessions := map[string]int{}
+	for e, err := range s.store.Entries(t.Context(), 0, size) {
+		require.NoError(t, err)
+		sealed, err := reader.Open(e)
+		require.NoError(t, err)
+		st, err := sealed.Statement()
+		require.NoError(t, err)
+		if st.Receipt != nil && st.Receipt.Outcome == contracts.Executed {
+			sessions[st.Session]++
+		}
+	}
+	assert.Equal(t, map[string]int{"chat-1": 1}, sessions)
+}
