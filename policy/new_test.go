@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -251,4 +252,28 @@ func FuzzNew(f *testing.F) {
 		require.NotEmpty(t, pol.Tools())
 		require.Empty(t, pol.Callable(contracts.Caller{ID: "x"}))
 	})
+}
+
+// TestNewPrints: of what a server says nothing in the text turns it round, moves a cursor or is not
+// seen; and it is the same string.
+func TestNewPrints(t *testing.T) {
+	t.Parallel()
+	const hostile = "a\n  b: {}\r# \u202e\u2066\u200b\u2028\u00a0\x1b[2J\x7f\U000e0041\ufeff\u00fc"
+	schema := map[string]any{"type": "object", "additionalProperties": false,
+		"properties": map[string]any{hostile: map[string]any{"type": "string", "description": hostile, "not": map[string]any{}}}}
+	list := encoded(t, []any{map[string]any{"name": "b", "inputSchema": schema}})
+	text, _, err := New([]byte(list), "tools")
+	require.NoError(t, err)
+	for _, r := range string(text) {
+		assert.True(t, r == '\n' || unicode.IsPrint(r), "%q", r)
+	}
+	doc, err := Parse("tools.yaml", text)
+	require.NoError(t, err)
+	pol, err := guardian.Compile(doc)
+	require.NoError(t, err)
+	var input struct {
+		Properties map[string]struct{ Description string }
+	}
+	require.NoError(t, json.Unmarshal(toolNamed(t, pol, "b").Input, &input))
+	assert.Equal(t, hostile, input.Properties[hostile].Description)
 }

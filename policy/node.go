@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -204,9 +205,13 @@ func scalarText(s string) []byte {
 			out = append(out, `\n`...)
 		case r == '\t':
 			out = append(out, `\t`...)
-		case r < ' ', r >= 0x7f && r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r == 0xfffe, r == 0xffff:
+		case !unicode.IsPrint(r): // what YAML does not have, and what turns text round or cannot be seen
+			width, escape := "0000", `\u`
+			if r > 0xffff {
+				width, escape = "00000000", `\U`
+			}
 			hex := strconv.FormatInt(int64(r), 16)
-			out = append(append(append(out, `\u`...), "0000"[len(hex):]...), hex...)
+			out = append(append(append(out, escape...), width[len(hex):]...), hex...)
 		default:
 			out = append(out, string(r)...)
 		}

@@ -193,7 +193,7 @@ func names(c *cobra.Command) (list []string) {
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if check(c, args) != nil {
-			return wrongly(c, fmt.Errorf("%d arguments do not fit: %s", len(args), called(c)))
+			return wrongly(c, fmt.Errorf("wrong number of arguments (%d): %s", len(args), called(c)))
 		}
 		return nil
 	}

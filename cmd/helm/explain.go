@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,6 +60,8 @@ func explain(a *app) *cobra.Command {
 	return c
 }
 
+const callForm = `'{"tool":"pay","args":{"sum":5}}'`
+
 // readCall reads the call strictly: a member that is misspelt would be one that is left out.
 func readCall(a *app, c *cobra.Command, text string) (q question, err error) {
 	b := []byte(text)
@@ -70,13 +71,13 @@ func readCall(a *app, c *cobra.Command, text string) (q question, err error) {
 		}
 	}
 	if len(b) == 0 {
-		return q, usageError{fmt.Errorf("%s needs --call", c.CommandPath())}
+		return q, wrongly(c, errors.New("the call is missing: --call "+callForm))
 	}
 	if err := strict(b, &q); err != nil {
-		return q, usageError{fmt.Errorf("--call: %w", err)}
+		return q, wrongly(c, fmt.Errorf("--call: %w: it is one JSON object like %s", err, callForm))
 	}
 	if q.Tool == "" {
-		return q, usageError{errors.New("--call: no tool")}
+		return q, wrongly(c, errors.New("--call: it has no tool: it is like "+callForm))
 	}
 	if q.Session == "" {
 		q.Session = "explain" // main, which all calls share, has no past
@@ -167,52 +168,14 @@ func sandboxOf(p *guardian.Policy, tool string) *contracts.SandboxInfo {
 }
 
 func printSteps(a *app, p *guardian.Policy, v *policytest.CallVerdict, trace guardian.Trace) error {
-	var text strings.Builder
-	writeSteps(&text, trace, p.Documents())
-	text.WriteString(v.Verdict.String())
-	if v.Verdict != contracts.Allow {
-		text.WriteString(" " + string(v.Reason))
-	}
-	if v.Rule != "" {
-		fmt.Fprintf(&text, " by %s", v.Rule)
-	}
-	if v.Verdict != contracts.Allow {
-		fmt.Fprintf(&text, " at condition %d: %s", v.Condition, v.Why)
-		if near, ok := trace.Nearest(); ok {
-			fmt.Fprintf(&text, "; the nearest rule is %s", near)
-		}
-	}
-	text.WriteByte('\n')
+	text := answerOf(v.Verdict, v.Reason, v.Rule, v.Condition, v.Why, trace) + stepsText(trace, p.Documents())
 	value := map[string]any{"verdict": v.Verdict.String(), "reason": v.Reason, "rule": v.Rule, "condition": v.Condition,
 		"why": v.Why, "steps": append(guardian.Trace{}, trace...)}
-	if err := a.print(text.String(), value); err != nil {
+	if err := a.print(text, value); err != nil {
 		return err
 	}
 	if v.Verdict != contracts.Allow {
 		return errNo
 	}
 	return nil
-}
-
-// writeSteps writes a line a step, with the line in the documents if these have lines.
-func writeSteps(text *strings.Builder, trace guardian.Trace, documents []contracts.Document) {
-	lines := map[string]map[string]contracts.Pos{}
-	for _, d := range documents {
-		lines[d.Name] = d.Lines
-	}
-	for i := range trace {
-		x := &trace[i]
-		place := x.Document
-		if pos := explained.Position(lines[x.Document], x.Pointer); pos.Line > 0 {
-			place = fmt.Sprintf("%s:%d", place, pos.Line)
-		}
-		fmt.Fprintf(text, "%d  %s  %s  %s: %v", x.Condition, place, x.Pointer, x.Rule, x.Result)
-		for _, r := range x.Reads {
-			fmt.Fprintf(text, "; %s %s", r.Pointer, r.Type)
-			if r.Value != nil {
-				fmt.Fprintf(text, " %s", asciiJSON(r.Value))
-			}
-		}
-		text.WriteByte('\n')
-	}
 }

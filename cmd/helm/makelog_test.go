@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
@@ -95,4 +100,27 @@ func makeRequest() {
 			os.Exit(1)
 		}
 	}
+}
+
+// kernelOver returns what makes a denied call in a session, by a kernel over a log in a directory,
+// and what closes it.
+func kernelOver(t *testing.T, dir string, key crypto.PrivateKey) (call func(session string), end func()) {
+	t.Helper()
+	p, err := policy.Parse("none.yaml", []byte("helm: policy/v1\nlayer: P1\nbundle: {name: none, version: 1}\n"+
+		"tools: {a: {effect: read, input: {type: object, properties: {}, additionalProperties: false}}}\nrules: []\n"))
+	require.NoError(t, err)
+	none, err := guardian.Compile(p)
+	require.NoError(t, err)
+	store, err := filestore.Open(dir, filestore.Options{})
+	require.NoError(t, err)
+	k, err := helm.New(helm.Options{Policy: none, Key: key, Origin: "example.org/none", Store: store})
+	require.NoError(t, err)
+	return func(session string) {
+			for range 2 {
+				k.Guard(context.Background(), helm.Intent{Tool: "pay", Args: []byte("{}"), Session: session})
+			}
+		}, func() {
+			assert.NoError(t, k.Close())
+			assert.NoError(t, store.Close())
+		}
 }

@@ -185,6 +185,16 @@ func (a *app) diff() *cobra.Command {
 	return c
 }
 
+// isPolicy reports whether a file is a policy document.
+func isPolicy(file string) bool {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	d, err := parse(file, b)
+	return err == nil && d.Layer != ""
+}
+
 func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "print a JSON Schema of documents, for editors", Args: arguments(cobra.NoArgs),
@@ -240,6 +250,9 @@ func (a *app) test() *cobra.Command {
 		var text strings.Builder
 		for _, file := range files {
 			suite, err := policytest.Load(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+			if err != nil && isPolicy(file) {
+				return wrongly(c, fmt.Errorf("%s is a policy: name a file of cases, or a --transcript for it", file))
+			}
 			if err != nil {
 				reports = append(reports, policytest.Report{File: file, Faults: strings.Split(err.Error(), "\n")})
 				fmt.Fprintln(&text, err)

@@ -58,24 +58,18 @@ func why(a *app, c *cobra.Command, log source, name string) error {
 		if record.Caller.Tenant != "" {
 			fmt.Fprintf(&text, " of %s", ascii(record.Caller.Tenant))
 		}
-		fmt.Fprintf(&text, "\n%s %s at condition %d", record.Verdict, record.Reason, record.Condition)
-		if record.Rule != "" {
-			fmt.Fprintf(&text, " by %s", record.Rule)
-		}
-		if near, ok := steps.Nearest(); ok && record.Verdict != contracts.Allow {
-			fmt.Fprintf(&text, "; the nearest rule is %s", near)
-		}
 		text.WriteByte('\n')
+		text.WriteString(answerOf(record.Verdict, record.Reason, record.Rule, record.Condition, "", steps))
 	}
-	writeSteps(&text, steps, nil)
+	text.WriteString(stepsText(steps, nil))
 	if lack != nil {
 		v.Lacks = lack.Error()
 		fmt.Fprintf(&text, "no steps: %s\n", ascii(v.Lacks))
 	}
 	if len(causes) > 0 {
-		text.WriteString("led to by:\n")
+		text.WriteString("\nWhat led to it:\n")
 		for _, x := range causes {
-			fmt.Fprintln(&text, a.text(x))
+			fmt.Fprintln(&text, "  "+a.text(x))
 		}
 	}
 	return a.print(text.String(), v)
