@@ -20,8 +20,8 @@ import (
 )
 
 // TestRenewalOnlyAdds: over lists of published servers of which one tool is new, one changed and
-// one vanished, the diff takes no line out, declares the new tool, leaves the old definition pinned,
-// and allows nothing. What a server says is a declaration or a comment, and nothing more.
+// one vanished, the diff takes no line out, declares the new tool, leaves the old definition
+// pinned, and allows nothing. What a server says is a declaration or a comment, and nothing more.
 func TestRenewalOnlyAdds(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/jsonschema/testdata/servers/*.json")
