@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -96,6 +98,29 @@ func (s *said) has(text string) bool {
 	return strings.Contains(s.text.String(), text)
 }
 
+// url returns the address that the process said.
+func (s *said) url() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, rest, ok := strings.Cut(s.text.String(), "url=")
+	url, _, whole := strings.Cut(rest, " ")
+	if !ok || !whole {
+		return ""
+	}
+	return url
+}
+
+// A bearer sends a token with each request.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
 // talk SCRIPT COMMAND ARGS... is a client of MCP. Each line of the script is
 //
 //	list                  print the names of the tools
@@ -107,7 +132,8 @@ func (s *said) has(text string) bool {
 //	said TEXT             wait until the server has said the text on stderr
 //	run - COMMAND...      run a command, and print how it exits
 //
-// It prints what it is told, and exits as the server does.
+// It prints what it is told, and exits as the server does. A command that says its url on stderr is
+// asked there, with the token in the file token if there is one, and is ended by SIGTERM.
 func talk() {
 	script, err := os.ReadFile(os.Args[1])
 	check(err)
@@ -116,7 +142,19 @@ func talk() {
 	command.Stderr = &errs
 	ctx := context.Background()
 	client := sdk.NewClient(&sdk.Implementation{Name: "talk", Version: "1"}, nil)
-	session, err := client.Connect(ctx, &sdk.CommandTransport{Command: command, TerminateDuration: time.Minute}, nil)
+	overHTTP := slices.Contains(os.Args, "serve") && !slices.Contains(os.Args, "--stdio")
+	var transport sdk.Transport = &sdk.CommandTransport{Command: command, TerminateDuration: time.Minute}
+	if overHTTP {
+		check(command.Start())
+		check(until(func() bool { return errs.url() != "" }))
+		token, _ := os.ReadFile("token")
+		bearer := &http.Client{Transport: bearer(strings.TrimSpace(string(token)))}
+		transport = &sdk.StreamableClientTransport{Endpoint: errs.url(), HTTPClient: bearer, MaxRetries: -1}
+	}
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil && overHTTP {
+		_ = command.Process.Kill()
+	}
 	check(err)
 	var started sync.WaitGroup
 	call := func(tool, args string) {
@@ -154,6 +192,7 @@ func talk() {
 			check(os.WriteFile(words[2], b, 0o600))
 		case "signal":
 			check(command.Process.Signal(signals[words[1]]))
+			overHTTP = overHTTP && words[1] == "HUP" // else it ends
 		case "said":
 			check(until(func() bool { return errs.has(strings.TrimPrefix(line, "said ")) }))
 		case "run":
@@ -168,6 +207,9 @@ func talk() {
 	}
 	started.Wait()
 	_ = session.Close()
+	if overHTTP {
+		_ = command.Process.Signal(syscall.SIGTERM)
+	}
 	if command.ProcessState == nil {
 		_ = command.Wait()
 	}

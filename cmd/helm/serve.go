@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,10 +56,11 @@ func wrap(a *app) *cobra.Command {
 func serve(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "put the kernel before MCP servers", Args: arguments(cobra.NoArgs),
-		Long: "Be an MCP server whose tools are those of the configured servers that the policy allows, on stdin\n" +
-			"and stdout. SIGHUP reads policy and tokens again, and takes none that is faulty or older. SIGTERM\n" +
-			"ends it after the calls that run, within the limit drain of the configuration; a second one ends it\n" +
-			"at once.",
+		Long: "Be an MCP server whose tools are those of the configured servers that the policy allows: over\n" +
+			"HTTP at /mcp of the address listen: {mcp: …}, 127.0.0.1:9191 without it, with /mcp/v1/capabilities,\n" +
+			"/mcp/v1/execute, /helm/messages and /healthz; or with --stdio for one client. SIGHUP reads policy, tokens\n" +
+			"and certificate again, and takes no policy that is faulty or older. SIGTERM ends it after the calls\n" +
+			"that run, within the limit drain of the configuration; a second one ends it at once.",
 	}
 	file := configFlag(c)
 	session := sessionFlag(c)
@@ -72,10 +74,14 @@ func serve(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !*stdio {
-			return wrongly(c, errors.New("it serves one client on stdin and stdout, with --stdio"))
+		face := overHTTP
+		switch {
+		case *stdio:
+			face = overStdio
+		case *session != "":
+			return wrongly(c, errors.New("--session is of --stdio: over HTTP clients name their sessions"))
 		}
-		return hold(c.Context(), a, conf, servers, *session, overStdio)
+		return hold(c.Context(), a, conf, servers, *session, face)
 	}
 	return c
 }
@@ -88,8 +94,26 @@ func sessionFlag(c *cobra.Command) *string {
 type held struct {
 	*state.State
 	gateway *mcp.Gateway
+	who     *auth.Auth
 	log     *slog.Logger
-	again   []func() error // what else is read again
+
+	mu    sync.Mutex
+	again []func() error // what else is read again
+}
+
+// rereads adds something that is read again at SIGHUP.
+func (h *held) rereads(f func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.again = append(h.again, f)
+}
+
+// drainOf returns how long calls may take that run when the process ends.
+func drainOf(c *state.Config) time.Duration {
+	if c.Limits.Drain == 0 {
+		return 30 * time.Second
+	}
+	return c.Limits.Drain
 }
 
 // hold opens the state directory, and serves until the context ends. What runs then has as long as
@@ -105,17 +129,17 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 		session = "mcp-" + strings.ToLower(rand.Text())
 	}
 	h := &held{State: s, log: log}
-	h.gateway, err = mcp.NewGateway(mcp.GatewayOptions{
-		Kernel: s.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: log,
-		Session: auth.SessionName(helm.Caller{}, session),
-	})
+	if h.who, err = whoAsks(conf, s.Tokens(), log); err == nil {
+		h.gateway, err = mcp.NewGateway(mcp.GatewayOptions{
+			Kernel: s.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: log,
+			Session: auth.SessionName(helm.Caller{}, session), Limits: h.who,
+			Approvals: s.Approvals(), ApprovalWait: conf.ApprovalWait,
+		})
+	}
 	if err != nil {
 		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
-	drain := conf.Limits.Drain
-	if drain == 0 {
-		drain = 30 * time.Second
-	}
+	drain := drainOf(conf)
 	ended := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // the second ends it at once
@@ -150,6 +174,8 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 // reload reads again what may change. The state says what it has not taken.
 func (h *held) reload(ctx context.Context) {
 	_ = h.Reload(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, again := range h.again {
 		if err := again(); err != nil {
 			h.log.Error("reload", "error", err)
