@@ -497,29 +497,34 @@ func (c *client) judge(
 	return d, r, pinned
 }
 
-// progress returns what passes on how far the call is, in numbers and at most ten times a second,
-// and what ends that, before the result goes out.
+// progress returns what passes on how far the call is, in numbers and ten times a second, and what
+// ends that, before the result goes out. Up to eight steps wait, and more are dropped.
 func (c *client) progress(ctx context.Context, r *sdk.CallToolRequest) (how progress, finish func()) {
 	token := r.Params.GetProgressToken()
 	if token == nil || r.Session == nil {
 		return nil, func() {}
 	}
 	type step struct{ done, total float64 }
-	steps, end, ended := make(chan step, 1), make(chan struct{}), make(chan struct{})
+	steps, end, ended := make(chan step, 8), make(chan struct{}), make(chan struct{})
+	pass := func(s step) {
+		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+			ProgressToken: token, Progress: s.done, Total: s.total})
+	}
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case s := <-steps:
-				_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
-					ProgressToken: token, Progress: s.done, Total: s.total})
+				pass(s)
 			case <-end:
+				for range len(steps) {
+					pass(<-steps)
+				}
 				return
 			}
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-end:
-				return
 			}
 		}
 	}()

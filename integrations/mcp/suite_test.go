@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 // suite returns the directory that suite/fetch made, which make suite names.
@@ -128,4 +138,82 @@ func TestSuiteWithoutGateway(t *testing.T) {
 	program := everything(t)
 	conform(t, serveEverything(t, program, "-stateless=false"), "2025-11-25", nil)
 	conform(t, serveEverything(t, program), "2026-07-28", nil)
+}
+
+// suiteGateway serves the gateway before one server over HTTP, by a policy that allows all its tools
+// but one, and returns the URL.
+func suiteGateway(t *testing.T, server Server, denied string) (url string, store proofgraph.Store) {
+	t.Helper()
+	raw, err := List(context.Background(), server)
+	require.NoError(t, err)
+	text, _, err := policy.New(raw, "everything")
+	require.NoError(t, err)
+	doc, err := policy.Parse("everything.yaml", text)
+	require.NoError(t, err)
+	p, err := guardian.Compile(doc)
+	require.NoError(t, err)
+	var allowed []string
+	for _, tool := range p.Tools() {
+		if tool.Name != denied {
+			allowed = append(allowed, tool.Name)
+		}
+	}
+	rules := "rules: [{id: all, allow: [" + strings.Join(allowed, ", ") + "]}]"
+	doc, err = policy.Parse("everything.yaml", bytes.Replace(text, []byte("rules: []"), []byte(rules), 1))
+	require.NoError(t, err)
+	p, err = guardian.Compile(doc)
+	require.NoError(t, err)
+	key, err := crypto.NewKeyFromSeed(make([]byte, 32))
+	require.NoError(t, err)
+	store = proofgraph.NewMemory()
+	k, err := helm.New(helm.Options{Policy: p, Key: key, Origin: "suite", Store: store})
+	require.NoError(t, err)
+	t.Cleanup(func() { k.Close() })
+	g, err := NewGateway(GatewayOptions{Kernel: k, Servers: []Server{server}})
+	require.NoError(t, err)
+	t.Cleanup(func() { g.Close() })
+	a, err := auth.New(auth.Options{})
+	require.NoError(t, err)
+	h, err := g.Handler(HandlerOptions{Auth: a})
+	require.NoError(t, err)
+	s := httptest.NewServer(h)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.URL + "/mcp", store
+}
+
+// The gateway passes the suite but for what it does not offer, before a server over stdio and one
+// over HTTP.
+func TestSuite(t *testing.T) {
+	suite(t)
+	program := everything(t)
+	for name, server := range map[string]Server{
+		"stdio": {Name: "everything", Command: []string{program}},
+		"http":  {Name: "everything", URL: serveEverything(t, program, "-stateless=false")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := suiteGateway(t, server, "")
+			old := expected(t, "2025-11-25.txt")
+			if name == "http" {
+				maps.Copy(old, expected(t, "2025-11-25-http.txt"))
+			}
+			conform(t, url, "2025-11-25", old)
+			conform(t, url, "2026-07-28", expected(t, "2026-07-28.txt"))
+		})
+	}
+}
+
+// A denial has the form of a tool's error, so the scenario of a tool that fails passes with a tool
+// that is denied.
+func TestSuiteDenied(t *testing.T) {
+	suite(t)
+	url, store := suiteGateway(t, Server{Name: "everything", Command: []string{everything(t)}}, "test_error_handling")
+	conform(t, url, "2025-11-25", expected(t, "2025-11-25.txt"))
+	denied := 0
+	f := &face{gate: &gate{T: t, store: store}}
+	f.each(func(s *contracts.Statement) {
+		if s.Receipt != nil && s.Receipt.Decision != nil && s.Receipt.Decision.Reason == "NO_POLICY_DEFINED" {
+			denied++
+		}
+	})
+	assert.Equal(t, 1, denied)
 }
