@@ -140,8 +140,8 @@ func TestSuiteWithoutGateway(t *testing.T) {
 	conform(t, serveEverything(t, program), "2026-07-28", nil)
 }
 
-// suiteGateway serves the gateway before one server over HTTP, by a policy that allows all its tools
-// but one, and returns the URL.
+// suiteGateway serves the gateway before one server over HTTP, by a policy that allows all its
+// tools but one, and returns the URL.
 func suiteGateway(t *testing.T, server Server, denied string) (url string, store proofgraph.Store) {
 	t.Helper()
 	raw, err := List(context.Background(), server)
