@@ -58,9 +58,9 @@ func serve(a *app) *cobra.Command {
 		Use: "serve", Short: "put the kernel before MCP servers", Args: arguments(cobra.NoArgs),
 		Long: "Be an MCP server whose tools are those of the configured servers that the policy allows: over\n" +
 			"HTTP at /mcp of the address listen: {mcp: …}, 127.0.0.1:9191 without it, with /mcp/v1/capabilities,\n" +
-			"/mcp/v1/execute, /helm/messages and /healthz; or with --stdio for one client. SIGHUP reads policy, tokens\n" +
-			"and certificate again, and takes no policy that is faulty or older. SIGTERM ends it after the calls\n" +
-			"that run, within the limit drain of the configuration; a second one ends it at once.",
+			"/mcp/v1/execute, /helm/messages and /healthz; or with --stdio for one client. SIGHUP reads policy,\n" +
+			"tokens and certificate again, and takes no policy that is faulty or older. SIGTERM ends it after the\n" +
+			"calls that run, within the limit drain of the configuration; a second one ends it at once.",
 	}
 	file := configFlag(c)
 	session := sessionFlag(c)
