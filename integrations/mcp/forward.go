@@ -17,6 +17,7 @@ import (
 type forward struct {
 	upstream   *upstream
 	own        string // name of the tool
+	method     string // "": tools/call; else the arguments are the parameters
 	digest     contracts.Digest
 	structured bool
 	how        progress
@@ -42,18 +43,21 @@ func (f *forward) Run(ctx context.Context, c contracts.Call) (executor.Result, e
 	if err != nil {
 		return executor.Result{}, err
 	}
-	if t, ok := l.tools[f.own]; !ok || t.digest != f.digest {
-		return executor.Result{}, errMoved
+	method, params := f.method, []byte(c.Args)
+	if method == "" {
+		if t, ok := l.tools[f.own]; !ok || t.digest != f.digest {
+			return executor.Result{}, errMoved
+		}
+		name, err := encode(f.own)
+		if err != nil {
+			return executor.Result{}, err
+		}
+		method = "tools/call"
+		if params, err = encode(map[string]json.RawMessage{"name": name, "arguments": c.Args}); err != nil {
+			return executor.Result{}, err
+		}
 	}
-	name, err := encode(f.own)
-	if err != nil {
-		return executor.Result{}, err
-	}
-	params, err := encode(map[string]json.RawMessage{"name": name, "arguments": c.Args})
-	if err != nil {
-		return executor.Result{}, err
-	}
-	raw, err := l.line.call(ctx, "tools/call", params, f.how)
+	raw, err := l.line.call(ctx, method, params, f.how)
 	var refused *jsonrpc.Error
 	switch {
 	case errors.Is(err, errEnded):

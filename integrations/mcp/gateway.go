@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -46,6 +47,12 @@ type GatewayOptions struct {
 
 	// Share has all clients use one connection to each server, and what it remembers.
 	Share bool
+
+	// Govern offers the servers' resources and prompts, too. To read a resource is a call of
+	// server__resources/read with {uri}, and to get a prompt one of server__prompts/get with
+	// {name, arguments}, whatever Prefix says. They are listed if the policy lets the caller call
+	// it. A denial is an error of JSON-RPC, since their results have no form for one.
+	Govern bool
 
 	// Caller and Session are those of Run. Without a session each Run has one of its own.
 	Caller  helm.Caller
@@ -263,8 +270,12 @@ type client struct {
 func (g *Gateway) open(who helm.Caller, session, id string) (*client, error) {
 	c := &client{gateway: g, caller: who, session: session, upstreams: g.shared}
 	c.ctx, c.end = context.WithCancel(context.Background())
+	offered := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
+	if g.options.Govern {
+		offered.Resources, offered.Prompts = &sdk.ResourceCapabilities{}, &sdk.PromptCapabilities{}
+	}
 	c.server = sdk.NewServer(&sdk.Implementation{Name: "helm", Version: "1"}, &sdk.ServerOptions{
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		Capabilities: offered,
 		GetSessionID: func() string { return id },
 	})
 	c.server.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
@@ -321,6 +332,11 @@ func (c *client) handle(
 	case *sdk.ListToolsRequest:
 		return c.listTools(ctx, q)
 	}
+	if c.gateway.options.Govern {
+		if result, known, err := c.governed(ctx, r); known {
+			return result, err
+		}
+	}
 	if slices.Contains(passed, method) || slices.Contains(quiet, method) {
 		return next(ctx, method, r)
 	}
@@ -360,7 +376,10 @@ func (c *client) visible(ctx context.Context) ([]shown, error) {
 			t, listed := l.tools[own]
 			name := c.gateway.name(c.upstreams[i].server, own)
 			declared, ok := callable[name]
-			if !listed || !ok || declared.Definition != (contracts.Digest{}) && declared.Definition != t.digest {
+			if !listed || !ok || c.gateway.reserved(name) {
+				continue
+			}
+			if declared.Definition != (contracts.Digest{}) && declared.Definition != t.digest {
 				continue
 			}
 			raw := json.RawMessage(t.entry)
@@ -383,15 +402,16 @@ func (c *client) visible(ctx context.Context) ([]shown, error) {
 	return list, nil
 }
 
-// A toolList goes to the client from the bytes that were hashed.
+// A toolList goes to the client from the bytes that were hashed. It may be a list of other things.
 type toolList struct {
 	*sdk.ListToolsResult
-	tools []json.RawMessage
-	since bool // 2026-07-28
+	member string // that has the entries; "": tools
+	tools  []json.RawMessage
+	since  bool // 2026-07-28
 }
 
 func (l *toolList) MarshalJSON() ([]byte, error) {
-	members := map[string]any{"tools": l.tools}
+	members := map[string]any{cmp.Or(l.member, "tools"): l.tools}
 	if l.since {
 		members["resultType"], members["ttlMs"], members["cacheScope"] = "complete", 0, "private"
 	}
@@ -423,6 +443,9 @@ func (c *client) listTools(ctx context.Context, r *sdk.ListToolsRequest) (sdk.Re
 
 // find returns the connection that a tool is called over, and the server's own name of the tool.
 func (c *client) find(name string) (u *upstream, own string) {
+	if c.gateway.reserved(name) {
+		return nil, ""
+	}
 	if !c.gateway.options.Prefix {
 		return c.upstreams[0], name
 	}
@@ -476,25 +499,36 @@ func (c *client) judge(
 	if len(args) == 0 {
 		args = json.RawMessage("{}") // the protocol lets them out
 	}
-	k := c.gateway.options.Kernel
-	in := helm.Intent{Tool: tool, Args: args, Caller: c.caller, Session: c.session}
-	p := k.Policy()
-	pinned := p != nil && p.HasOutput(tool)
-	if a := c.gateway.options.Approvals; a != nil && p != nil {
-		in.Approvals = a.For(ctx, c.caller, c.session, tool, args, p.Hash())
-	}
+	f := &forward{how: how, cancel: cancel}
 	if u, own := c.find(tool); u != nil {
 		if l, err := u.tools(ctx); err == nil {
 			if t, ok := l.tools[own]; ok {
-				f := &forward{upstream: u, own: own, digest: t.digest, structured: pinned}
-				f.how, f.cancel = how, cancel
-				in.Driver = f
+				f.upstream, f.own, f.digest = u, own, t.digest
 			}
 		}
 	}
+	return c.guard(ctx, tool, args, f)
+}
+
+// guard has the kernel judge a call, with the answers of approvers. Without an upstream it has no
+// driver.
+func (c *client) guard(
+	ctx context.Context, tool string, args json.RawMessage, f *forward,
+) (helm.Decision, helm.Receipt, bool) {
+	k := c.gateway.options.Kernel
+	in := helm.Intent{Tool: tool, Args: args, Caller: c.caller, Session: c.session}
+	if p := k.Policy(); p != nil {
+		f.structured = p.HasOutput(tool) && f.method == ""
+		if a := c.gateway.options.Approvals; a != nil {
+			in.Approvals = a.For(ctx, c.caller, c.session, tool, args, p.Hash())
+		}
+	}
+	if f.upstream != nil {
+		in.Driver = f
+	}
 	d, r := k.Guard(ctx, in)
 	c.ask(&d)
-	return d, r, pinned
+	return d, r, f.structured
 }
 
 // progress returns what passes on how far the call is, in numbers and ten times a second, and what

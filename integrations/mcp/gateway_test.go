@@ -90,6 +90,16 @@ func serve(args []string) {
 				f.listed = string(b)
 			}
 			f.result(m.ID, `{"tools":[`+f.listed+`]}`)
+		case "resources/list":
+			f.result(m.ID, `{"resources":[{"uri":"a:1","name":"one","x-n":1.50},{"uri":"a:2","name":"two"},{"uri":"a:2","name":"eve"}]}`)
+		case "resources/templates/list":
+			f.result(m.ID, `{"resourceTemplates":[{"uriTemplate":"a:{n}","name":"any"}]}`)
+		case "prompts/list":
+			f.result(m.ID, `{"prompts":[{"name":"greet"}]}`)
+		case "resources/read":
+			f.result(m.ID, `{"contents":[{"uri":"a:1","text":"read"}]}`)
+		case "prompts/get":
+			f.result(m.ID, `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`)
 		case "tools/call":
 			go f.call(m.ID, m.Params.Arguments, m.Params.Meta.ProgressToken)
 		default:
@@ -193,9 +203,15 @@ tools:
   PREpinned: {effect: read, input: {type: object}, definition: "DEFINITION"}
   PREhidden: {effect: read, input: {type: object}}
   PREgone: {effect: read, input: {type: object}}
+  fake__resources/read: {effect: read, input: {type: object, properties: {uri: {type: string, enum: ["a:1"]}}}}
+  fake__prompts/get:
+    effect: read
+    input:
+      type: object
+      properties: {name: {type: string}, arguments: {type: object, properties: {who: {type: string}}}}
   PREpay: {effect: read, input: {type: object, properties: {n: {type: number}}}}
 rules:
-  - {id: all, allow: [PREecho, PREbad, PREtyped, PREpinned, PREgone, PREpay]}
+  - {id: all, allow: [fake__resources/read, fake__prompts/get, PREecho, PREbad, PREtyped, PREpinned, PREgone, PREpay]}
 requires:
   - {id: payments, tools: [PREpay], all: [{approval: {roles: [owner], ttl: 15m}}]}
 `

@@ -255,53 +255,70 @@ func (u *upstream) keep() {
 
 var errListing = errors.New("the server's list is too long, or none")
 
-// read reads the whole list.
+// read reads the whole list of tools.
 func read(ctx context.Context, l line) (*listing, error) {
-	list := &listing{tools: map[string]published{}, until: time.Time{}.Add(readAgain)}
-	twice, size, cursor := map[string]bool{}, 0, json.RawMessage(nil)
+	entries, until, err := collect(ctx, l, "tools/list", "tools")
+	if err != nil {
+		return nil, err
+	}
+	list := &listing{tools: map[string]published{}, until: time.Time{}.Add(until)}
+	twice := map[string]bool{}
+	for _, entry := range entries {
+		name, t, err := publish(entry)
+		if _, known := list.tools[name]; known {
+			twice[name] = true
+		}
+		if err == nil {
+			list.tools[name] = t
+			list.order = append(list.order, name)
+		}
+	}
+	for name := range twice { // which of them is meant is not known
+		delete(list.tools, name)
+	}
+	return list, nil
+}
+
+// collect returns the entries of all pages of a list, and how long the server says that they hold,
+// within limits. A server that refuses to list has no entries.
+func collect(
+	ctx context.Context, l line, method, member string,
+) (all []json.RawMessage, until time.Duration, err error) {
+	until = readAgain
+	size, cursor := 0, json.RawMessage(nil)
 	for range maxPages {
 		params := []byte("{}")
 		if cursor != nil {
-			params, _ = encode(map[string]json.RawMessage{"cursor": cursor})
+			if params, err = encode(map[string]json.RawMessage{"cursor": cursor}); err != nil {
+				return nil, 0, err
+			}
 		}
-		page, err := l.call(ctx, "tools/list", params, nil)
+		page, err := l.call(ctx, method, params, nil)
 		var refused *jsonrpc.Error
 		if errors.As(err, &refused) {
-			return list, nil // it has no tools
+			return nil, until, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		var members map[string]json.RawMessage
 		var entries []json.RawMessage
-		if json.Unmarshal(page, &members) != nil || json.Unmarshal(members["tools"], &entries) != nil {
-			return nil, errListing
+		if json.Unmarshal(page, &members) != nil || json.Unmarshal(members[member], &entries) != nil {
+			return nil, 0, errListing
 		}
-		if size += len(page); size > maxMessage || len(entries)+len(list.tools) > maxListing {
-			return nil, errListing
+		if size += len(page); size > maxMessage || len(entries)+len(all) > maxListing {
+			return nil, 0, errListing
 		}
-		for _, entry := range entries {
-			name, t, err := publish(entry)
-			if _, known := list.tools[name]; known {
-				twice[name] = true
-			}
-			if err == nil {
-				list.tools[name] = t
-				list.order = append(list.order, name)
-			}
-		}
+		all = append(all, entries...)
 		var ttl float64
 		if json.Unmarshal(members["ttlMs"], &ttl) == nil && ttl > 0 && ttl < float64(readAgain/time.Millisecond) {
-			list.until = time.Time{}.Add(max(time.Duration(ttl)*time.Millisecond, time.Second))
+			until = max(time.Duration(ttl)*time.Millisecond, time.Second)
 		}
 		if cursor = members["nextCursor"]; cursor == nil || string(cursor) == "null" || string(cursor) == `""` {
-			for name := range twice { // which of them is meant is not known
-				delete(list.tools, name)
-			}
-			return list, nil
+			return all, until, nil
 		}
 	}
-	return nil, errListing
+	return nil, 0, errListing
 }
 
 // publish returns an entry of a list. It is an error if it is not one object of strict JSON with a
