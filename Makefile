@@ -91,7 +91,7 @@ modules:
 suite:
 	@code=0; dir=$$(integrations/mcp/suite/fetch) || code=$$?; \
 	case $$code in \
-	0) cd integrations/mcp && HELM_MCP_SUITE="$$dir" go test -count 1 -run '^TestSuite' -v . ;; \
+	0) HELM_MCP_SUITE="$$dir" go test -count 1 -run '^TestSuite' -v ./integrations/mcp ./cmd/helm ;; \
 	3) echo "not run: the conformance suite of MCP: $$dir" ;; \
 	*) exit 1 ;; \
 	esac
