@@ -81,7 +81,8 @@ func checkPolicy(t *testing.T, name, text string) (contracts.Document, bool) {
 		return contracts.Document{}, false
 	}
 	_, whole := doc.Lines["/helm"]
-	return doc, whole
+	_, layer := doc.Lines["/layer"] // which a configuration has not
+	return doc, whole && layer
 }
 
 // checkStack compiles the policies of a page: each bundle with the documents of other layers.
