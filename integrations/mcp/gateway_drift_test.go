@@ -112,7 +112,7 @@ func TestListed(t *testing.T) {
 // A remoteFake is a server over HTTP, by hand.
 type remoteFake struct {
 	*httptest.Server
-	answer    func(w http.ResponseWriter, id json.RawMessage) // of a call
+	how       atomic.Value // func(http.ResponseWriter, json.RawMessage), the answer to a call
 	requests  atomic.Int64
 	elsewhere atomic.Int64
 	headers   atomic.Value
@@ -150,14 +150,14 @@ func newRemoteFake(t *testing.T) *remoteFake {
 		case "tools/call":
 			f.requests.Add(1)
 			f.headers.Store(r.Header.Clone())
-			f.answer(w, m.ID)
+			f.how.Load().(func(http.ResponseWriter, json.RawMessage))(w, m.ID)
 		}
 	}))
 	t.Cleanup(f.Close)
-	f.answer = func(w http.ResponseWriter, id json.RawMessage) {
+	f.how.Store(func(w http.ResponseWriter, id json.RawMessage) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Write([]byte(": comment\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":" + string(id) + ",\ndata: \"result\":" + fine + "}\n\n"))
-	}
+	})
 	return f
 }
 
@@ -221,14 +221,14 @@ func TestRemote(t *testing.T) {
 			}
 		}, contracts.Indeterminate},
 	} {
-		f.answer = x.answer
+		f.how.Store(x.answer)
 		r, said := g.call(c, "echo", `{}`)
 		assert.True(t, r.IsError && g.last().Outcome == x.outcome, "%s: %s %+v", what, said, g.last())
 		assert.NotContains(t, said, "SECRET")
 	}
 	assert.EqualValues(t, 10, f.requests.Load(), "never repeated")
 	assert.Zero(t, f.elsewhere.Load())
-	f.answer = func(http.ResponseWriter, json.RawMessage) { <-hang }
+	f.how.Store(func(http.ResponseWriter, json.RawMessage) { <-hang })
 	before := len(g.receipts())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -236,10 +236,10 @@ func TestRemote(t *testing.T) {
 	require.Error(t, err)
 	soon(t, "a receipt", func() bool { return len(g.receipts()) == before+1 })
 	assert.Equal(t, contracts.Indeterminate, g.last().Outcome)
-	f.answer = func(w http.ResponseWriter, id json.RawMessage) {
+	f.how.Store(func(w http.ResponseWriter, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write([]byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + fine + `}`))
-	}
+	})
 	_, said = g.call(c, "echo", `{}`)
 	assert.Equal(t, "fine", said)
 }
