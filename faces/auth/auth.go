@@ -185,6 +185,13 @@ func (a *Auth) origin(w http.ResponseWriter, r *http.Request) (done bool) {
 			return false
 		}
 	}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	if len(origins) == 1 && origins[0] == scheme+r.Host {
+		return false // of this face's own page: its host was checked before
+	}
 	if len(origins) != 1 || !slices.Contains(a.o.Origins, origins[0]) {
 		Refuse(w, r, http.StatusForbidden, "helm_forbidden", "pages of this origin may not ask")
 		return true

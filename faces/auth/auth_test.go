@@ -116,7 +116,14 @@ func TestLetIn(t *testing.T) {
 		{"any address", host("0.0.0.0"), 421},
 		{"a decimal", host("2130706433"), 421},
 		{"a page", set("Origin", "https://evil.example"), 403},
-		{"a page of this machine", set("Origin", "http://127.0.0.1:8080"), 403},
+		{"a page of this face", set("Origin", "http://127.0.0.1:8080"), 200},
+		{"a page of another port", set("Origin", "http://127.0.0.1:8081"), 403},
+		{"a page of another name", set("Origin", "http://localhost:8080"), 403},
+		{"a page by TLS", set("Origin", "https://127.0.0.1:8080"), 403},
+		{"a page that was rebound", func(r *http.Request) {
+			r.Host = "evil.example"
+			r.Header.Set("Origin", "http://evil.example")
+		}, 421},
 		{"a page without a name", set("Origin", "null"), 403},
 		{"an empty origin", set("Origin", ""), 403},
 		{"a page without Origin", set("Sec-Fetch-Site", "cross-site"), 403},

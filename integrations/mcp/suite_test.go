@@ -142,12 +142,15 @@ func TestSuiteWithoutGateway(t *testing.T) {
 
 // suiteGateway serves the gateway before one server over HTTP, by a policy that allows all its
 // tools but one, and returns the URL.
-func suiteGateway(t *testing.T, server Server, denied string) (url string, store proofgraph.Store) {
+func suiteGateway(t *testing.T, server Server, denied string, govern bool) (url string, store proofgraph.Store) {
 	t.Helper()
 	raw, err := List(context.Background(), server)
 	require.NoError(t, err)
 	text, _, err := policy.New(raw, "everything")
 	require.NoError(t, err)
+	if govern {
+		text = bytes.Replace(text, []byte("rules: []"), []byte(governed+"rules: []"), 1)
+	}
 	doc, err := policy.Parse("everything.yaml", text)
 	require.NoError(t, err)
 	p, err := guardian.Compile(doc)
@@ -169,7 +172,7 @@ func suiteGateway(t *testing.T, server Server, denied string) (url string, store
 	k, err := helm.New(helm.Options{Policy: p, Key: key, Origin: "suite", Store: store})
 	require.NoError(t, err)
 	t.Cleanup(func() { k.Close() })
-	g, err := NewGateway(GatewayOptions{Kernel: k, Servers: []Server{server}})
+	g, err := NewGateway(GatewayOptions{Kernel: k, Servers: []Server{server}, Govern: govern})
 	require.NoError(t, err)
 	t.Cleanup(func() { g.Close() })
 	a, err := auth.New(auth.Options{})
@@ -191,7 +194,7 @@ func TestSuite(t *testing.T) {
 		"http":  {Name: "everything", URL: serveEverything(t, program, "-stateless=false")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, _ := suiteGateway(t, server, "")
+			url, _ := suiteGateway(t, server, "", false)
 			old := expected(t, "2025-11-25.txt")
 			if name == "http" {
 				maps.Copy(old, expected(t, "2025-11-25-http.txt"))
@@ -202,11 +205,39 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+// governed are the tools that stand for resources and prompts.
+const governed = `
+  everything__resources/read: {effect: read, input: {type: object, required: [uri], properties: {uri: {type: string}}}}
+  everything__prompts/get:
+    effect: read
+    input:
+      type: object
+      required: [name]
+      properties: {name: {type: string}, arguments: {type: object, additionalProperties: {type: string}}}
+
+`
+
+// Resources and prompts pass, too, if they are governed, but for subscriptions.
+func TestSuiteGoverned(t *testing.T) {
+	suite(t)
+	url, _ := suiteGateway(t, Server{Name: "everything", Command: []string{everything(t)}}, "", true)
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		fails := expected(t, version+".txt")
+		maps.DeleteFunc(fails, func(name, why string) bool {
+			return strings.HasSuffix(why, "are not offered")
+		})
+		if version == "2025-11-25" { // the later one has no such scenario
+			maps.Copy(fails, expected(t, "governed.txt"))
+		}
+		conform(t, url, version, fails)
+	}
+}
+
 // A denial has the form of a tool's error, so the scenario of a tool that fails passes with a tool
 // that is denied.
 func TestSuiteDenied(t *testing.T) {
 	suite(t)
-	url, store := suiteGateway(t, Server{Name: "everything", Command: []string{everything(t)}}, "test_error_handling")
+	url, store := suiteGateway(t, Server{Name: "everything", Command: []string{everything(t)}}, "test_error_handling", false)
 	conform(t, url, "2025-11-25", expected(t, "2025-11-25.txt"))
 	denied := 0
 	f := &face{gate: &gate{T: t, store: store}}
