@@ -382,7 +382,10 @@ func TestSourcesRace(t *testing.T) {
 		return executor.Result{Output: []byte(`{}`)}, nil
 	}
 	bg := context.Background()
-	policies := make([]*guardian.Policy, 64)
+	version := func(n int) *guardian.Policy {
+		return kerneltest.Compile(t, kerneltest.Edit(t, Pay, "version: 1", fmt.Sprint("version: ", n)))
+	}
+	policies := make([][]*guardian.Policy, 64)
 	kerneltest.AtOnce(64, func(i int) {
 		switch i % 8 {
 		case 0, 1:
@@ -404,17 +407,20 @@ func TestSourcesRace(t *testing.T) {
 			d, _ := k.Guard(bg, helm.Intent{Tool: "pay", Args: []byte(`{"to":"NONE"}`), Session: "s"})
 			assert.Equal(t, unfound, d.Reason)
 			assert.NoError(t, k.UserMessage(bg, "s", "by the way"))
-			policies[i] = k.Policy()
+			for n := range 3 { // it judges by whichever is in force when it is asked
+				p, err := version(1 + n).Narrow(overlay)
+				assert.NoError(t, err)
+				policies[i] = append(policies[i], p)
+			}
 			assert.NoError(t, k.Close())
 		default:
-			next := kerneltest.Compile(t, kerneltest.Edit(t, Pay, "version: 1", fmt.Sprint("version: ", 2+i/32)))
+			next := version(2 + i/32)
 			_ = w.Kernel.Swap(bg, next) // some come too late
-			policies[i] = next
+			policies[i] = []*guardian.Policy{next}
 		}
 	})
-	policies = slices.DeleteFunc(policies, func(p *guardian.Policy) bool { return p == nil })
-	w.mustReplay(policies...)
-	w.Options.Policy = kerneltest.Compile(t, kerneltest.Edit(t, Pay, "version: 1", "version: 3"))
+	w.mustReplay(slices.Concat(policies...)...)
+	w.Options.Policy = version(3)
 	w.Reopen()
 	for i := range 64 {
 		if i%8 < 2 {
@@ -423,5 +429,5 @@ func TestSourcesRace(t *testing.T) {
 	}
 	assert.Equal(t, allowed, w.pays("s", "ACC-LIST"))
 	assert.Equal(t, unfound, w.pays("s", "NONE-4"))
-	w.mustReplay(append(policies, kerneltest.Compile(t, Pay))...)
+	w.mustReplay(append(slices.Concat(policies...), kerneltest.Compile(t, Pay))...)
 }

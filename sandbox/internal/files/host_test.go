@@ -204,12 +204,14 @@ func TestDirContainsWhileItChanges(t *testing.T) {
 			}
 		}()
 	}
+	var swap sync.Mutex                          // two at once would leave d what it never was
 	for _, name := range []string{"l", "fifo"} { // d is what it was, a link out, a FIFO
 		all.Add(1)
 		go func() {
 			defer all.Done()
 			hidden := w.path("in/." + name)
 			for time.Now().Before(stop) {
+				swap.Lock()
 				if os.Rename(w.path("in/d"), hidden) == nil {
 					if os.Rename(w.path("in/"+name), w.path("in/d")) == nil {
 						time.Sleep(10 * time.Microsecond)
@@ -217,6 +219,8 @@ func TestDirContainsWhileItChanges(t *testing.T) {
 					}
 					os.Rename(hidden, w.path("in/d"))
 				}
+				swap.Unlock()
+				time.Sleep(10 * time.Microsecond)
 			}
 		}()
 	}
