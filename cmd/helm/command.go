@@ -45,6 +45,15 @@ type app struct {
 	stdout io.Writer
 }
 
+// now writes the result so far, before the command goes on.
+func now(a *app) error {
+	_, err := a.out.WriteTo(a.stream)
+	if err = errors.Join(err, a.stream.Flush()); err != nil {
+		return fmt.Errorf("stdout: %w", err)
+	}
+	return nil
+}
+
 // run runs the command, and returns its exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	_, tty := terminal(out)

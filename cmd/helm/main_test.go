@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"helm": main, "makelog": makeLog, "makerequest": makeRequest,
+	testscript.Main(m, map[string]func(){"helm": main, "helmfull": fullMain, "makelog": makeLog, "makerequest": makeRequest,
 		"notes": notesServer, "makewaiting": makeWaiting, "talk": talk})
 }
 
@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ascii": isASCII,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "full": full, "ascii": isASCII,
 			"await": awaitFile, "nonce": setNonce},
 	})
 }
@@ -48,6 +48,30 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit %s, want %s", code, args[0])
+	}
+}
+
+// fullMain is main with a stdout that takes nothing.
+func fullMain() {
+	var err error
+	os.Stdout, err = os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	check(err)
+	main()
+}
+
+// full ARGS... runs helm with a stdout that takes nothing, which is no answer. It is skipped on
+// systems without /dev/full.
+func full(ts *testscript.TestScript, neg bool, args []string) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		ts.Logf("skipped: no /dev/full on this system")
+		return
+	}
+	err := ts.Exec("helmfull", args...)
+	if neg || err == nil || err.Error() != "exit status 3" {
+		ts.Fatalf("%v, want exit status 3", err)
+	}
+	if errs := ts.ReadFile("stderr"); !strings.Contains(errs, "no space left") {
+		ts.Fatalf("it does not say why")
 	}
 }
 
@@ -78,6 +102,9 @@ func TestEveryCommandHasAScript(t *testing.T) {
 			assert.Contains(t, scripts.String(), "exits "+code+" "+c, "no script in which it answers so")
 		}
 		assert.Regexp(t, `exits \d `+c+` .*--json`, scripts.String())
+		if c != "trust enter" && c != "token revoke" && c != "log erase" { // what they do cannot be done again
+			assert.Regexp(t, `(?m)^full `+c+`( |$)`, scripts.String(), "no script in which stdout takes nothing")
+		}
 	}
 	assert.GreaterOrEqual(t, n, 14)
 }

@@ -146,10 +146,10 @@ func (a *app) audit() *cobra.Command {
 				return a.report(kept.Verify(c.Context(), *file, f, size, o))
 			}
 			r, err := evidence.Verify(c.Context(), f, size, o)
-			if err = a.report(r, err); err == nil {
-				err = kept.Begin(*file, r)
+			if err = errors.Join(a.report(r, err), now(a)); err != nil {
+				return err // what nobody was told is not kept
 			}
-			return err
+			return kept.Begin(*file, r)
 		})
 	}
 	return c

@@ -77,8 +77,7 @@ func show(a *app, secret string, t auth.Token) error {
 	if err := a.print(secret+"\n", v); err != nil {
 		return err
 	}
-	_, err := a.out.WriteTo(a.stream)
-	return errors.Join(err, a.stream.Flush())
+	return now(a)
 }
 
 // A shown token is what is printed of one.
