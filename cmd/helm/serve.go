@@ -99,6 +99,17 @@ type held struct {
 
 	mu    sync.Mutex
 	again []func() error // what else is read again
+	ends  time.Time      // when what runs must have ended; zero: it does not end yet
+}
+
+// late returns when what runs must have ended. The time begins with the first call.
+func (h *held) late() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ends.IsZero() {
+		h.ends = time.Now().Add(drainOf(h.Config()))
+	}
+	return h.ends
 }
 
 // rereads adds something that is read again at SIGHUP.
@@ -133,17 +144,16 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 		h.gateway, err = mcp.NewGateway(mcp.GatewayOptions{
 			Kernel: s.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: log,
 			Session: auth.SessionName(helm.Caller{}, session), Limits: h.who,
-			Approvals: s.Approvals(), ApprovalWait: conf.ApprovalWait,
+			Approvals: s.Approvals(), ApprovalWait: conf.ApprovalWait, Govern: conf.Govern,
 		})
 	}
 	if err != nil {
 		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
-	drain := drainOf(conf)
 	ended := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // the second ends it at once
-		late := time.NewTimer(drain)
+		late := time.NewTimer(time.Until(h.late()))
 		defer late.Stop()
 		select {
 		case <-late.C:
@@ -166,14 +176,20 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 	close(hup)
 	<-reloaded
 	_ = h.gateway.Close()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	late := h.late()
+	if least := time.Now().Add(time.Second); late.Before(least) {
+		late = least // for a checkpoint
+	}
+	closing, cancel := context.WithDeadline(context.WithoutCancel(ctx), late)
 	defer cancel()
 	return errors.Join(err, s.Close(closing))
 }
 
 // reload reads again what may change. The state says what it has not taken.
 func (h *held) reload(ctx context.Context) {
-	_ = h.Reload(ctx)
+	if h.Reload(ctx) == nil {
+		h.gateway.Changed()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, again := range h.again {

@@ -85,7 +85,7 @@ func overHTTP(ctx context.Context, _ *app, h *held) error {
 	case <-ctx.Done():
 	}
 	// What runs has the time of the drain, and streams end with their sessions.
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainOf(conf))
+	draining, cancel := context.WithDeadline(context.WithoutCancel(ctx), h.late())
 	defer cancel()
 	err = handler.Drain(draining)
 	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

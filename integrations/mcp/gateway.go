@@ -192,6 +192,15 @@ func (g *Gateway) warn(p *guardian.Policy, s Server, was, is *listing) {
 	}
 }
 
+// Changed has all clients list again, as after helm.Kernel.Swap.
+func (g *Gateway) Changed() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.clients {
+		c.tell()
+	}
+}
+
 // name returns the name that a server's tool has here.
 func (g *Gateway) name(s Server, own string) string {
 	if g.options.Prefix {

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/policy"
 )
 
 // publish has the first fake list other entries.
@@ -242,4 +244,28 @@ func TestRemote(t *testing.T) {
 	})
 	_, said = g.call(c, "echo", `{}`)
 	assert.Equal(t, "fine", said)
+}
+
+// TestChanged: a client is told that another policy shows other tools.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, nil)
+	told := make(chan struct{}, 10)
+	c := g.connect(&sdk.ClientOptions{ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+		told <- struct{}{}
+	}})
+	assert.Equal(t, []string{"echo", "bad", "typed", "pinned", "pay"}, g.names(c))
+	doc, err := policy.Parse("gate.yaml", []byte("helm: policy/v1\nlayer: P1\nbundle: {name: gate, version: 2}\n"+
+		"tools: {echo: {effect: read, input: {type: object}}}\nrules: [{id: all, allow: echo}]\n"))
+	require.NoError(t, err)
+	p, err := guardian.Compile(doc)
+	require.NoError(t, err)
+	require.NoError(t, g.kernel.Swap(t.Context(), p))
+	g.gateway.Changed()
+	select {
+	case <-told:
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody was told")
+	}
+	assert.Equal(t, []string{"echo"}, g.names(c))
 }
