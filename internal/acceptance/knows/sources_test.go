@@ -407,7 +407,7 @@ func TestSourcesRace(t *testing.T) {
 			d, _ := k.Guard(bg, helm.Intent{Tool: "pay", Args: []byte(`{"to":"NONE"}`), Session: "s"})
 			assert.Equal(t, unfound, d.Reason)
 			assert.NoError(t, k.UserMessage(bg, "s", "by the way"))
-			for n := range 3 { // it judges by whichever is in force when it is asked
+			for n := range 3 { // it judges by whichever is in force then
 				p, err := version(1 + n).Narrow(overlay)
 				assert.NoError(t, err)
 				policies[i] = append(policies[i], p)
