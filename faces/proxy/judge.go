@@ -32,8 +32,10 @@ type judge func(ctx context.Context, c call) ruling
 
 // Errors of answers.
 var (
-	errCall  = errors.New("a call in an answer that is not whole, or there in two ways")
-	errOrder = errors.New("an answer that goes on after its end, or ends before it")
+	errCall     = errors.New("a call in an answer that is not whole, or there in two ways")
+	errOrder    = errors.New("an answer that goes on after its end, or ends before it")
+	errHosted   = errors.New("an answer with something that the provider ran and was not permitted")
+	errUpstream = errors.New("the provider ended the answer with an error")
 )
 
 // maxCalls is how many calls an answer may have.
