@@ -12,9 +12,10 @@ import (
 
 // A call is one that an answer proposes, whole.
 type call struct {
-	id   string
-	tool string
-	args []byte // as the model wrote them
+	id    string
+	fixed bool // no other id can stand for it
+	tool  string
+	args  []byte // as the model wrote them
 }
 
 // A ruling is what the kernel says of a call. Only an allowed one is shown, with the arguments that
