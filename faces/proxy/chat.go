@@ -395,25 +395,31 @@ func (h *chatHeld) call() call {
 	return c
 }
 
+// named returns the name of a call and its arguments, as they were judged.
+func (h *chatHeld) named(member string, args []byte) []byte {
+	if h.kind == "custom" {
+		input, _ := rawjson.Check(args)
+		args = []byte(input.Get("input").Text())
+	}
+	b := append(append([]byte(`{"name":`), quote(h.name)...), `,"`...)
+	b = append(append(b, member...), `":`...)
+	return append(append(b, quote(string(args))...), '}')
+}
+
+// object returns a released call, with other members of it as they came.
+func (h *chatHeld) object(r ruling) []byte {
+	member := map[string]string{"function": "arguments", "custom": "input"}[h.kind]
+	v := set(h.first, "id", quote(r.id))
+	v = set(v, "type", quote(h.kind))
+	return set(v, h.kind, h.named(member, r.args)).Raw()
+}
+
 // delta returns a released call as a delta, in one piece.
 func (h *chatHeld) delta(r ruling, index int) []byte {
-	named := func(member string, text []byte) []byte {
-		b := append(append([]byte(`{"name":`), quote(h.name)...), `,"`...)
-		b = append(append(b, member...), `":`...)
-		return append(append(b, quote(string(text))...), '}')
-	}
 	if h.kind == "function_call" {
-		return append(append([]byte(`{"function_call":`), named("arguments", r.args)...), '}')
+		return append(append([]byte(`{"function_call":`), h.named("arguments", r.args)...), '}')
 	}
-	b := strconv.AppendInt([]byte(`{"tool_calls":[{"index":`), int64(index), 10)
-	b = append(append(b, `,"id":`...), quote(r.id)...)
-	b = append(append(b, `,"type":`...), quote(h.kind)...)
-	b = append(append(append(b, ',', '"'), h.kind...), `":`...)
-	if h.kind == "custom" {
-		input, _ := rawjson.Check(r.args)
-		b = append(b, named("input", []byte(input.Get("input").Text()))...)
-	} else {
-		b = append(b, named("arguments", r.args)...)
-	}
-	return append(b, "}]}"...)
+	v, _ := rawjson.Check(h.object(r))
+	v = set(v, "index", strconv.AppendInt(nil, int64(index), 10))
+	return append(append([]byte(`{"tool_calls":[`), v.Raw()...), "]}"...)
 }

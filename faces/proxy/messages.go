@@ -298,6 +298,18 @@ func (s *messagesStream) finish(ctx context.Context, v rawjson.Value) (out []fra
 	return append(out, frame{"message_delta", v.Raw()}), nil
 }
 
+// call returns the call, whole.
+func (u *toolUse) call() call {
+	args := u.args.Bytes()
+	switch {
+	case u.given != nil:
+		args = u.given
+	case len(args) == 0:
+		args = []byte("{}")
+	}
+	return call{id: u.id, tool: u.name, args: args}
+}
+
 // A releasedUse is a call that was allowed: its block, with the id under which it goes, and what
 // was judged.
 type releasedUse struct {
@@ -308,14 +320,7 @@ type releasedUse struct {
 // judged has the calls judged, and returns those that were allowed, and the refusals as one text.
 func (s *messagesStream) judged(ctx context.Context) (released []releasedUse, refusals string) {
 	for _, c := range s.calls {
-		args := c.args.Bytes()
-		switch {
-		case c.given != nil:
-			args = c.given
-		case len(args) == 0:
-			args = []byte("{}")
-		}
-		r := s.judge(ctx, call{id: c.id, tool: c.name, args: args})
+		r := s.judge(ctx, c.call())
 		s.rulings = append(s.rulings, r)
 		if r.allowed {
 			released = append(released, releasedUse{set(c.block, "id", quote(r.id)), r.args})

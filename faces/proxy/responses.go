@@ -3,8 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"strconv"
@@ -353,20 +351,12 @@ func (s *responsesStream) judged(ctx context.Context, it *responseItem, item raw
 		s.refused = append(s.refused, r.refusal...)
 		return nil, nil
 	}
-	of := responseCalls[it.kind]
-	args, fragments := r.args, ""
-	switch it.kind {
-	case "function_call":
-		args, fragments = quote(string(r.args)), "response.function_call_arguments"
-	case "custom_tool_call":
-		input, _ := rawjson.Check(r.args)
-		args, fragments = quote(input.Get("input").Text()), "response.custom_tool_call_input"
-	case "mcp_approval_request":
-		args = quote(string(r.args))
-	}
+	of, whole := responseCalls[it.kind], withArguments(item, r.args)
+	args := whole.Get(of.arguments).Raw()
+	fragments := map[string]string{"function_call": "response.function_call_arguments",
+		"custom_tool_call": "response.custom_tool_call_input"}[it.kind]
 	it.out = s.out
 	s.out++
-	whole := with(item, of.arguments, args)
 	began := whole
 	if fragments != "" {
 		began = with(whole, of.arguments, []byte(`""`))
@@ -427,28 +417,18 @@ func (s *responsesStream) finish(kind string, v rawjson.Value) (out []frame, err
 
 // refusal returns the events of a message that tells what was denied.
 func (s *responsesStream) refusal() []frame {
-	var b [8]byte
-	rand.Read(b[:])
-	id := quote("msg_helm_" + hex.EncodeToString(b[:]))
-	text := quote(string(s.refused))
-	part := func(text []byte) []byte {
-		return append(append([]byte(`{"type":"output_text","text":`), text...), `,"annotations":[]}`...)
-	}
-	item := func(status string, content []byte) []byte {
-		b := append(append([]byte(`{"type":"message","id":`), id...), `,"role":"assistant","status":"`...)
-		return append(append(append(append(b, status...), `","content":[`...), content...), "]}"...)
-	}
+	id, text := refusalID(), quote(string(s.refused))
 	zero := []byte("0")
 	at := s.out
 	s.out++
-	whole := item("completed", part(text))
+	whole := refusalItem(id, "completed", refusalPart(text))
 	s.sent[at] = whole
 	return []frame{
-		s.made("response.output_item.added", at, "item", item("in_progress", nil)),
-		s.made("response.content_part.added", at, "item_id", id, "content_index", zero, "part", part([]byte(`""`))),
+		s.made("response.output_item.added", at, "item", refusalItem(id, "in_progress", nil)),
+		s.made("response.content_part.added", at, "item_id", id, "content_index", zero, "part", refusalPart([]byte(`""`))),
 		s.made("response.output_text.delta", at, "item_id", id, "content_index", zero, "delta", text),
 		s.made("response.output_text.done", at, "item_id", id, "content_index", zero, "text", text),
-		s.made("response.content_part.done", at, "item_id", id, "content_index", zero, "part", part(text)),
+		s.made("response.content_part.done", at, "item_id", id, "content_index", zero, "part", refusalPart(text)),
 		s.made("response.output_item.done", at, "item", whole),
 	}
 }
