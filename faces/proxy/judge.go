@@ -14,6 +14,7 @@ import (
 type call struct {
 	id    string
 	fixed bool // no other id can stand for it
+	kind  string // the type of its item, of responses
 	tool  string
 	args  []byte // as the model wrote them
 }

@@ -292,7 +292,7 @@ func readCall(it *responseItem, item rawjson.Value) (c call, err error) {
 	if begun := it.added.Get(of.arguments); of.text && begun.Text() != "" && (it.parts || begun.Text() != args.Text()) {
 		return c, errCall
 	}
-	c = call{id: id.Text(), fixed: true, tool: item.Get("name").Text(), args: args.Raw()}
+	c = call{id: id.Text(), fixed: true, kind: it.kind, tool: item.Get("name").Text(), args: args.Raw()}
 	switch it.kind {
 	case "function_call":
 		if c.args = []byte(args.Text()); len(c.args) == 0 {
