@@ -102,7 +102,8 @@ func (a *answering) judge(ctx context.Context, c call) ruling {
 			refusal += " An approver must answer request " + nonce + "; make the same call again then."
 		}
 	}
-	a.index.Put(who, id, callindex.Entry{Session: a.session, Denied: true, Kind: c.kind, Refusal: refusal, Answer: a.answer})
+	a.index.Put(who, id, callindex.Entry{Session: a.session, Denied: true, Kind: c.kind, Refusal: refusal,
+		Answer: a.answer})
 	return ruling{id: id, refusal: refusal, member: told(t)}
 }
 

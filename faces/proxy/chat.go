@@ -122,7 +122,8 @@ func (s *chatStream) chunk(ctx context.Context, chunk rawjson.Value) (out [][]by
 		ends = append(ends, left.Raw())
 		after = append(after, func() ([][]byte, error) { return s.finish(ctx, chunk, at, left, finish) })
 	}
-	none := chunk.Get("choices").Kind() != rawjson.Array || chunk.Get("choices").Raw()[0] == '[' && empty(chunk.Get("choices"))
+	none := chunk.Get("choices").Kind() != rawjson.Array || chunk.Get("choices").Raw()[0] == '[' &&
+		empty(chunk.Get("choices"))
 	usage := chunk.Get("usage").Exists()
 	if len(rest) > 0 || none || usage && len(ends) == 0 {
 		out = append(out, withChoices(chunk, rest, none).Raw())

@@ -32,8 +32,8 @@ var (
 	})
 )
 
-// cutShort are finishes of an answer that is not whole: of calls that were held, empty arguments may
-// be arguments that never came.
+// cutShort are finishes of an answer that is not whole: of calls that were held, empty arguments
+// may be arguments that never came.
 var cutShort = map[string]bool{"length": true, "content_filter": true}
 
 // finishes are the others.

@@ -208,8 +208,8 @@ func assemble(t *testing.T, chunks [][]byte) map[int]*reply {
 	return all
 }
 
-// TestChatStream: of random streams the app gets all text as it came, each allowed call once, whole,
-// with the arguments that were judged, and nothing of any other.
+// TestChatStream: of random streams the app gets all text as it came, each allowed call once,
+// whole, with the arguments that were judged, and nothing of any other.
 func TestChatStream(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -313,36 +313,42 @@ func TestChatStreamFails(t *testing.T) {
 	fine := chunk(`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"no","arguments":"{}"}}]}`)
 	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`
 	for name, events := range map[string][]string{
-		"a repeated name":                 {`{"choices":[],"choices":[{"index":0,"delta":{}}]}`},
-		"one that is escaped":             {`{"choices":[],"choice\u0073":[]}`},
-		"another letter case":             {chunk(`{"Tool_calls":[]}`)},
-		"the long s":                      {chunk("{\"tool_call\u017f\":[]}")},
-		"the Kelvin sign":                 {strings.Replace(fine, `"arguments"`, "\"Arguments\"", 1)},
-		"a message in a chunk":            {`{"choices":[{"index":0,"message":{"tool_calls":[]},"finish_reason":null}]}`},
-		"another role":                    {chunk(`{"role":"tool"}`)},
-		"calls that are no list":          {chunk(`{"tool_calls":{"index":0}}`)},
-		"a call that is no object":        {chunk(`{"tool_calls":["no"]}`)},
-		"arguments that are an object":    {chunk(`{"tool_calls":[{"index":0,"function":{"name":"no","arguments":{}}}]}`)},
-		"a name that is a number":         {chunk(`{"tool_calls":[{"index":0,"function":{"name":1}}]}`)},
-		"no index":                        {chunk(`{"tool_calls":[{"id":"a","function":{"name":"no"}}]}`)},
-		"index 1.0":                       {chunk(`{"tool_calls":[{"index":1.0,"function":{"name":"no"}}]}`)},
-		"index 2^31":                      {chunk(`{"tool_calls":[{"index":2147483648,"function":{"name":"no"}}]}`)},
-		"index 1e0":                       {chunk(`{"tool_calls":[{"index":1e0,"function":{"name":"no"}}]}`)},
-		"an id that changes":              {fine, chunk(`{"tool_calls":[{"index":0,"id":"b","function":{"arguments":""}}]}`)},
-		"a name that changes":             {fine, chunk(`{"tool_calls":[{"index":0,"function":{"name":"ok"}}]}`)},
-		"a type that changes":             {fine, chunk(`{"tool_calls":[{"index":0,"type":"custom"}]}`)},
-		"two kinds":                       {fine, chunk(`{"tool_calls":[{"index":0,"custom":{"name":"no","input":""}}]}`)},
-		"an unknown kind":                 {chunk(`{"tool_calls":[{"index":0,"type":"shell","function":{"name":"no"}}]}`)},
-		"a call without a name":           {chunk(`{"tool_calls":[{"index":0,"type":"function"}]}`), finish},
-		"legacy and new":                  {fine, chunk(`{"function_call":{"name":"no","arguments":""}}`)},
-		"a choice without an index":       {`{"choices":[{"delta":{"content":"a"}}]}`},
-		"choices that are an object":      {`{"choices":{"index":0}}`},
-		"an unknown finish":               {`{"choices":[{"index":0,"delta":{},"finish_reason":"tools"}]}`},
-		"a call after the finish":         {finish, fine},
-		"DONE with a call held":           {fine, "[DONE]"},
-		"more after DONE":                 {finish, "[DONE]", "[DONE]"},
-		"no object":                       {`[]`},
-		"half a character in an argument": {chunk(`{"tool_calls":[{"index":0,"function":{"name":"no","arguments":"\ud83d"}}]}`)},
+		"a repeated name":     {`{"choices":[],"choices":[{"index":0,"delta":{}}]}`},
+		"one that is escaped": {`{"choices":[],"choice\u0073":[]}`},
+		"another letter case": {chunk(`{"Tool_calls":[]}`)},
+		"the long s":          {chunk("{\"tool_call\u017f\":[]}")},
+		"the Kelvin sign":     {strings.Replace(fine, `"arguments"`, "\"Arguments\"", 1)},
+		"a message in a chunk": {`{"choices":[{"index":0,"message":{"tool_calls":[]},` +
+			`"finish_reason":null}]}`},
+		"another role":             {chunk(`{"role":"tool"}`)},
+		"calls that are no list":   {chunk(`{"tool_calls":{"index":0}}`)},
+		"a call that is no object": {chunk(`{"tool_calls":["no"]}`)},
+		"arguments that are an object": {chunk(`{"tool_calls":[{"index":0,"function":{"name":"no",` +
+			`"arguments":{}}}]}`)},
+		"a name that is a number": {chunk(`{"tool_calls":[{"index":0,"function":{"name":1}}]}`)},
+		"no index":                {chunk(`{"tool_calls":[{"id":"a","function":{"name":"no"}}]}`)},
+		"index 1.0":               {chunk(`{"tool_calls":[{"index":1.0,"function":{"name":"no"}}]}`)},
+		"index 2^31":              {chunk(`{"tool_calls":[{"index":2147483648,"function":{"name":"no"}}]}`)},
+		"index 1e0":               {chunk(`{"tool_calls":[{"index":1e0,"function":{"name":"no"}}]}`)},
+		"an id that changes": {fine,
+			chunk(`{"tool_calls":[{"index":0,"id":"b","function":{"arguments":""}}]}`)},
+		"a name that changes": {fine, chunk(`{"tool_calls":[{"index":0,"function":{"name":"ok"}}]}`)},
+		"a type that changes": {fine, chunk(`{"tool_calls":[{"index":0,"type":"custom"}]}`)},
+		"two kinds": {fine,
+			chunk(`{"tool_calls":[{"index":0,"custom":{"name":"no","input":""}}]}`)},
+		"an unknown kind": {chunk(`{"tool_calls":[{"index":0,"type":"shell",` +
+			`"function":{"name":"no"}}]}`)},
+		"a call without a name":      {chunk(`{"tool_calls":[{"index":0,"type":"function"}]}`), finish},
+		"legacy and new":             {fine, chunk(`{"function_call":{"name":"no","arguments":""}}`)},
+		"a choice without an index":  {`{"choices":[{"delta":{"content":"a"}}]}`},
+		"choices that are an object": {`{"choices":{"index":0}}`},
+		"an unknown finish":          {`{"choices":[{"index":0,"delta":{},"finish_reason":"tools"}]}`},
+		"a call after the finish":    {finish, fine},
+		"DONE with a call held":      {fine, "[DONE]"},
+		"more after DONE":            {finish, "[DONE]", "[DONE]"},
+		"no object":                  {`[]`},
+		"half a character in an argument": {chunk(`{"tool_calls":[{"index":0,"function":{"name":"no",` +
+			`"arguments":"\ud83d"}}]}`)},
 	} {
 		var asked []call
 		s := newChat(&asked)
@@ -369,11 +375,13 @@ func TestChatStreamFails(t *testing.T) {
 
 	s = newChat(&asked)
 	s.most = 10
-	_, err = s.event(t.Context(), []byte(chunk(`{"tool_calls":[{"index":0,"function":{"name":"no","arguments":"12345678901"}}]}`)))
+	_, err = s.event(t.Context(),
+		[]byte(chunk(`{"tool_calls":[{"index":0,"function":{"name":"no","arguments":"12345678901"}}]}`)))
 	assert.ErrorIs(t, err, errTooLong)
 	s = newChat(&asked)
 	for i := range maxCalls + 1 {
-		_, err = s.event(t.Context(), []byte(chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"name":"no"}}]}`, i))))
+		_, err = s.event(t.Context(),
+			[]byte(chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"name":"no"}}]}`, i))))
 	}
 	assert.ErrorIs(t, err, errTooMany)
 }
@@ -387,7 +395,8 @@ func TestChatUnknownMembers(t *testing.T) {
 	out, err := s.event(t.Context(), []byte(`{"id":"a","x":{"tool_calls":[1]},"helm":{},"choices":[{"index":0,"delta":`+
 		`{"content":"t","reasoning_content":"r","actions":[{"name":"no"}]},"finish_reason":null}]}`))
 	require.NoError(t, err)
-	assert.Equal(t, `{"id":"a","choices":[{"index":0,"delta":{"content":"t","reasoning_content":"r"},"finish_reason":null}]}`,
+	assert.Equal(t,
+		`{"id":"a","choices":[{"index":0,"delta":{"content":"t","reasoning_content":"r"},"finish_reason":null}]}`,
 		string(out[0]))
 	assert.Equal(t, 3, s.removed)
 }

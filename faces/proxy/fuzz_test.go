@@ -28,11 +28,12 @@ func (m chatMachine) event(ctx context.Context, e frame) (out []frame, err error
 
 // onlyOK is a judge that allows the tool ok, with the arguments {"judged":1}.
 func onlyOK(_ context.Context, c call) ruling {
-	return ruling{allowed: c.tool == "ok", id: "call_ok", args: []byte(`{"judged":1}`), refusal: "no", member: []byte(`{}`)}
+	return ruling{allowed: c.tool == "ok", id: "call_ok", args: []byte(`{"judged":1}`), refusal: "no",
+		member: []byte(`{}`)}
 }
 
-// fuzzed has a machine read a stream of any bytes. Whatever they are, and however leniently a client
-// reads what comes out, a call in it is one that was allowed, with the arguments that were judged.
+// fuzzed has a machine read a stream of any bytes. Whatever they are, and however leniently a
+// client reads what comes out, a call in it is one that was allowed, with the arguments that were judged.
 func fuzzed(t *testing.T, m machine, text []byte) {
 	r := &frames{r: bufio.NewReaderSize(bytes.NewReader(text), 16), most: 1 << 16}
 	for {
@@ -71,7 +72,8 @@ func judged(t *testing.T, v any, whole []byte) {
 		names, types := v["name"], v["type"]
 		for key, x := range v {
 			switch f := folded(key); {
-			case f == "usage" || f == "logprobs" || f == "annotations" || f == "metadata" || f == "input" && types == "tool_use":
+			case f == "usage" || f == "logprobs" || f == "annotations" || f == "metadata" || f == "input" &&
+				types == "tool_use":
 				continue
 			case f == "tool_calls" || f == "function_call" || f == "tool_use":
 				if key != f {
@@ -117,7 +119,8 @@ func FuzzChat(f *testing.F) {
 
 func FuzzMessages(f *testing.F) {
 	seeds(f, func(r *rand.Rand) []frame {
-		return stream(r, []block{{kind: "text", text: "a"}, {kind: "tool_use", call: proposed{id: "a", name: "no", args: "{}"}},
+		return stream(r, []block{{kind: "text", text: "a"}, {kind: "tool_use", call: proposed{id: "a", name: "no",
+			args: "{}"}},
 			{kind: "tool_use", call: proposed{id: "b", name: "ok", args: "{}"}}}, "tool_use")
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -127,7 +130,8 @@ func FuzzMessages(f *testing.F) {
 
 func FuzzResponses(f *testing.F) {
 	seeds(f, func(r *rand.Rand) []frame {
-		return events(r, []item{{kind: "message", text: "a"}, {kind: "function_call", call: proposed{id: "a", name: "no", args: "{}"}},
+		return events(r, []item{{kind: "message", text: "a"}, {kind: "function_call", call: proposed{id: "a",
+			name: "no", args: "{}"}},
 			{kind: "function_call", call: proposed{id: "b", name: "ok", args: "{}"}}}, "response.completed")
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -13,7 +13,7 @@ import (
 // A call is one that an answer proposes, whole.
 type call struct {
 	id    string
-	fixed bool // no other id can stand for it
+	fixed bool   // no other id can stand for it
 	kind  string // the type of its item, of responses
 	tool  string
 	args  []byte // as the model wrote them
@@ -49,7 +49,8 @@ func isID(s string) bool {
 		return false
 	}
 	return strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.:-", r))
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_.:-", r))
 	}) < 0
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // A messagesStream turns the events of a streamed answer of the messages API into those that the
-// app gets. Blocks pass as they come, counted anew; those of calls are held until the answer's last
-// word, and then judged. Refusals come before the first allowed call, since the API refuses text
-// after one.
+// app gets. Blocks pass as they come, counted again; those of calls are held until the answer's
+// last word, and then judged. Refusals come before the first allowed call, since the API refuses
+// text after one.
 type messagesStream struct {
 	judge   judge
 	session string

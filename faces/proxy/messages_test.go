@@ -27,7 +27,8 @@ type block struct {
 // stream returns the events of an answer.
 func stream(r *rand.Rand, blocks []block, reason string) (list []frame) {
 	list = append(list, event("message_start", map[string]any{"message": map[string]any{"id": "m", "type": "message",
-		"role": "assistant", "model": "x", "content": []any{}, "stop_reason": nil, "usage": map[string]any{"input_tokens": 1}}}))
+		"role": "assistant", "model": "x", "content": []any{}, "stop_reason": nil,
+		"usage": map[string]any{"input_tokens": 1}}}))
 	most := []int{1, 4, 1000}[r.IntN(3)]
 	for i, b := range blocks {
 		delta := func(kind, member, text string) {
@@ -89,7 +90,8 @@ func accumulate(t *testing.T, events []frame) (blocks []block, reason string) {
 			require.True(t, !open && v.Index == len(blocks), "%s", e.data)
 			require.Empty(t, v.Block.Input)
 			open = true
-			blocks = append(blocks, block{kind: v.Block.Type, text: v.Block.Text, call: proposed{id: v.Block.ID, name: v.Block.Name}})
+			blocks = append(blocks, block{kind: v.Block.Type, text: v.Block.Text, call: proposed{id: v.Block.ID,
+				name: v.Block.Name}})
 		case "content_block_delta":
 			require.True(t, open && v.Index == len(blocks)-1, "%s", e.data)
 			b := &blocks[v.Index]
@@ -162,7 +164,8 @@ func TestMessagesStream(t *testing.T) {
 			more, err := s.event(t.Context(), e)
 			require.NoError(t, err, "seed %d: %s", seed, e.data)
 			for _, x := range more {
-				require.True(t, !strings.Contains(string(x.data), "tool_use") || len(asked) > 0 || !strings.Contains(string(x.data), "content_block"))
+				require.True(t, !strings.Contains(string(x.data), "tool_use") || len(asked) > 0 ||
+					!strings.Contains(string(x.data), "content_block"))
 				require.NotContains(t, string(x.data), `"name":"no`)
 			}
 			out = append(out, more...)
@@ -191,18 +194,24 @@ func TestMessagesStreamFails(t *testing.T) {
 	stop := at("content_block_stop", `{"type":"content_block_stop","index":0}`)
 	end := at("message_delta", `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`)
 	for name, events := range map[string][]frame{
-		"an event of another type":      {at("ping", `{"type":"message_stop"}`)},
-		"no event":                      {at("", `{"type":"ping"}`)},
-		"an unknown event":              {begin, at("tool", `{"type":"tool"}`)},
-		"content in the opening event":  {at("message_start", `{"type":"message_start","message":{"role":"assistant","content":[{"type":"tool_use"}]}}`)},
-		"another role":                  {at("message_start", `{"type":"message_start","message":{"role":"user","content":[]}}`)},
-		"an unknown block":              {begin, use(`{"type":"tool_call","id":"a"}`)},
-		"a block without a type":        {begin, use(`{"name":"no"}`)},
-		"a hosted block":                {begin, use(`{"type":"server_tool_use","id":"a","name":"web_search","input":{}}`)},
-		"an unknown hosted tool":        {begin, use(`{"type":"server_tool_use","id":"a","name":"shell","input":{}}`)},
-		"a hosted result":               {begin, use(`{"type":"web_search_tool_result","tool_use_id":"a","content":[]}`)},
-		"a call of a program":           {begin, use(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":{"type":"code_execution_20250825"}}`)},
-		"a caller that is a word":       {begin, use(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":"direct"}`)},
+		"an event of another type": {at("ping", `{"type":"message_stop"}`)},
+		"no event":                 {at("", `{"type":"ping"}`)},
+		"an unknown event":         {begin, at("tool", `{"type":"tool"}`)},
+		"content in the opening event": {at("message_start",
+			`{"type":"message_start","message":{"role":"assistant","content":[{"type":"tool_use"}]}}`)},
+		"another role": {at("message_start",
+			`{"type":"message_start","message":{"role":"user","content":[]}}`)},
+		"an unknown block":       {begin, use(`{"type":"tool_call","id":"a"}`)},
+		"a block without a type": {begin, use(`{"name":"no"}`)},
+		"a hosted block": {begin,
+			use(`{"type":"server_tool_use","id":"a","name":"web_search","input":{}}`)},
+		"an unknown hosted tool": {begin, use(`{"type":"server_tool_use","id":"a","name":"shell","input":{}}`)},
+		"a hosted result": {begin,
+			use(`{"type":"web_search_tool_result","tool_use_id":"a","content":[]}`)},
+		"a call of a program": {begin,
+			use(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":{"type":"code_execution_20250825"}}`)},
+		"a caller that is a word": {begin,
+			use(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":"direct"}`)},
 		"a call without a name":         {begin, use(`{"type":"tool_use","id":"a","input":{}}`)},
 		"input that is text":            {begin, use(`{"type":"tool_use","id":"a","name":"no","input":"{}"}`)},
 		"input at both places":          {begin, given, part("0", `{"type":"input_json_delta","partial_json":"{}"}`)},
@@ -212,17 +221,22 @@ func TestMessagesStreamFails(t *testing.T) {
 		"an unknown delta":              {begin, text, part("0", `{"type":"tool_delta"}`)},
 		"another index":                 {begin, text, part("1", `{"type":"text_delta","text":"a"}`)},
 		"an index that is a fraction":   {begin, text, part("0.0", `{"type":"text_delta","text":"a"}`)},
-		"half a character":              {begin, began, part("0", `{"type":"input_json_delta","partial_json":"\ud83d"}`)},
-		"blocks that interleave":        {begin, began, at("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`)},
-		"an index that was left out":    {begin, at("content_block_start", `{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`)},
-		"a block before the beginning":  {text},
-		"an end with a block open":      {begin, began, end},
-		"an unknown reason":             {begin, text, stop, at("message_delta", `{"type":"message_delta","delta":{"stop_reason":"tools"}}`)},
-		"two ends":                      {begin, end, end},
-		"a block after the end":         {begin, end, text},
-		"a stop without an end":         {begin, at("message_stop", `{"type":"message_stop"}`)},
-		"more after it":                 {begin, end, at("message_stop", `{"type":"message_stop"}`), at("ping", `{"type":"ping"}`)},
-		"an error":                      {begin, at("error", `{"type":"error","error":{"type":"overloaded_error"}}`)},
+		"half a character": {begin, began, part("0",
+			`{"type":"input_json_delta","partial_json":"\ud83d"}`)},
+		"blocks that interleave": {begin, began, at("content_block_start",
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`)},
+		"an index that was left out": {begin, at("content_block_start",
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`)},
+		"a block before the beginning": {text},
+		"an end with a block open":     {begin, began, end},
+		"an unknown reason": {begin, text, stop, at("message_delta",
+			`{"type":"message_delta","delta":{"stop_reason":"tools"}}`)},
+		"two ends":              {begin, end, end},
+		"a block after the end": {begin, end, text},
+		"a stop without an end": {begin, at("message_stop", `{"type":"message_stop"}`)},
+		"more after it": {begin, end, at("message_stop", `{"type":"message_stop"}`), at("ping",
+			`{"type":"ping"}`)},
+		"an error": {begin, at("error", `{"type":"error","error":{"type":"overloaded_error"}}`)},
 	} {
 		var asked []call
 		s := newMessages(judging(&asked), "s", nil, func(string) bool { return false }, 1<<20)

@@ -78,7 +78,8 @@ func TestChatPlain(t *testing.T) {
 		require.Equal(t, want.text, m.Content, "seed %d", seed)
 		require.Equal(t, want.finish, v.Choices[0].Finish, "seed %d", seed)
 		if m.FunctionCall != nil {
-			require.Equal(t, *want.calls[0], proposed{"", "function_call", m.FunctionCall.Name, m.FunctionCall.Arguments})
+			require.Equal(t, *want.calls[0], proposed{"", "function_call", m.FunctionCall.Name,
+				m.FunctionCall.Arguments})
 			delete(want.calls, 0)
 		}
 		require.Len(t, m.ToolCalls, len(want.calls), "seed %d: %s", seed, got)
@@ -121,7 +122,8 @@ func TestMessagesPlain(t *testing.T) {
 		if content == nil {
 			content = []any{}
 		}
-		body, err := json.Marshal(members{"type": "message", "role": "assistant", "content": content, "stop_reason": reason})
+		body, err := json.Marshal(members{"type": "message", "role": "assistant", "content": content,
+			"stop_reason": reason})
 		require.NoError(t, err)
 		var asked, same []call
 		got, err := newPlain(&asked).messages(t.Context(), body)
@@ -209,16 +211,20 @@ func TestPlainFails(t *testing.T) {
 		{"a repeated name", "chat", chat(`{"content":"a","content":"b"}`)},
 		{"another letter case", "chat", chat(`{"Tool_Calls":[` + toolCall + `]}`)},
 		{"another role", "chat", chat(`{"role":"tool"}`)},
-		{"two kinds", "chat", chat(`{"tool_calls":[{"id":"a","type":"function","function":{"name":"no"},"custom":{"name":"no"}}]}`)},
+		{"two kinds", "chat",
+			chat(`{"tool_calls":[{"id":"a","type":"function","function":{"name":"no"},"custom":{"name":"no"}}]}`)},
 		{"an unknown kind", "chat", chat(`{"tool_calls":[{"id":"a","type":"shell","function":{"name":"no"}}]}`)},
-		{"arguments that are an object", "chat", chat(`{"tool_calls":[{"id":"a","type":"function","function":{"name":"no","arguments":{}}}]}`)},
+		{"arguments that are an object", "chat",
+			chat(`{"tool_calls":[{"id":"a","type":"function","function":{"name":"no","arguments":{}}}]}`)},
 		{"legacy and new", "chat", chat(`{"function_call":{"name":"no"},"tool_calls":[` + toolCall + `]}`)},
-		{"a call without a name", "chat", chat(`{"tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}`)},
+		{"a call without a name", "chat",
+			chat(`{"tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}`)},
 		{"calls that are text", "chat", chat(`{"tool_calls":"no"}`)},
 		{"an error with an answer", "messages", `{"type":"error","content":[]}`},
 		{"an unknown block", "messages", messages(`{"type":"tool_call"}`)},
 		{"a hosted block", "messages", messages(`{"type":"server_tool_use","name":"web_search","id":"a"}`)},
-		{"a call of a program", "messages", messages(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":{"type":"code"}}`)},
+		{"a call of a program", "messages",
+			messages(`{"type":"tool_use","id":"a","name":"no","input":{},"caller":{"type":"code"}}`)},
 		{"another role", "messages", strings.Replace(messages(``), "assistant", "user", 1)},
 		{"an unknown reason", "messages", strings.Replace(messages(``), "tool_use", "tools", 1)},
 		{"input that is text", "messages", messages(`{"type":"tool_use","id":"a","name":"no","input":"{}"}`)},
@@ -227,7 +233,8 @@ func TestPlainFails(t *testing.T) {
 		{"no call id", "responses", responses(`{"type":"function_call","name":"no","arguments":"{}"}`)},
 		{"no output", "responses", `{"object":"response"}`},
 		{"no response", "responses", `{"object":"list","output":[]}`},
-		{"an unknown part", "responses", responses(`{"type":"message","role":"assistant","content":[{"type":"tool"}]}`)},
+		{"an unknown part", "responses",
+			responses(`{"type":"message","role":"assistant","content":[{"type":"tool"}]}`)},
 	} {
 		var asked []call
 		p := newPlain(&asked)

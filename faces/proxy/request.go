@@ -79,7 +79,8 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 		return nil, err
 	}
 	p.count(v)
-	known := map[api]map[string]bool{chatAPI: chatRequest, responsesAPI: responsesRequest, messagesAPI: messagesRequest}[p.api]
+	known := map[api]map[string]bool{chatAPI: chatRequest, responsesAPI: responsesRequest,
+		messagesAPI: messagesRequest}[p.api]
 	var fault error
 	v = v.Edit(func(m rawjson.Member) []byte {
 		now, err := m.Value, error(nil)
@@ -296,7 +297,8 @@ func (p *reader) message(m rawjson.Value, n int) (rawjson.Value, error) {
 			p.call(c.Get("id").Text(), name)
 		}
 	case "tool", "function":
-		return p.result(m, "content", result{id: m.Get("tool_call_id").Text(), name: m.Get("name").Text()}, role == "function")
+		return p.result(m, "content", result{id: m.Get("tool_call_id").Text(), name: m.Get("name").Text()},
+			role == "function")
 	}
 	return m, nil
 }
@@ -347,7 +349,8 @@ func outputOf(v rawjson.Value) []byte {
 			only = e
 			n++
 		}
-		if kind := only.Get("type").Text(); n == 1 && (kind == "text" || kind == "input_text" || kind == "output_text") {
+		if kind := only.Get("type").Text(); n == 1 && (kind == "text" || kind == "input_text" ||
+			kind == "output_text") {
 			v = only.Get("text")
 		}
 	}
@@ -404,7 +407,8 @@ func (p *reader) blocks(m rawjson.Value, n int, role string) (rawjson.Value, err
 		case "tool_result":
 			results = true
 			var err error
-			b, err = p.result(b, "content", result{id: b.Get("tool_use_id").Text(), failed: b.Get("is_error").Is("true")}, false)
+			b, err = p.result(b, "content", result{id: b.Get("tool_use_id").Text(),
+				failed: b.Get("is_error").Is("true")}, false)
 			if err != nil {
 				return m, err
 			}

@@ -19,7 +19,8 @@ var (
 
 	responsesRequest = words("background", "conversation", "include", "input", "instructions", "max_output_tokens",
 		"max_tool_calls", "metadata", "model", "parallel_tool_calls", "previous_response_id", "prompt",
-		"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "stream",
+		"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
+		"stream",
 		"stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user",
 		"context_management")
 
@@ -34,12 +35,14 @@ var (
 
 	messagesRoles  = words("user", "assistant", "system")
 	messagesBlocks = words("text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use",
-		"tool_result", "server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result",
+		"tool_result", "server_tool_use", "web_search_tool_result", "web_fetch_tool_result",
+		"code_execution_tool_result",
 		"bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result",
 		"advisor_tool_result", "mcp_tool_use", "mcp_tool_result", "container_upload", "compaction", "tool_reference")
 
 	responsesRoles = words("user", "assistant", "system", "developer")
-	responsesItems = words("message", "reasoning", "compaction", "item_reference", "function_call", "function_call_output",
+	responsesItems = words("message", "reasoning", "compaction", "item_reference", "function_call",
+		"function_call_output",
 		"custom_tool_call", "custom_tool_call_output", "local_shell_call", "local_shell_call_output", "shell_call",
 		"shell_call_output", "apply_patch_call", "apply_patch_call_output", "computer_call", "computer_call_output",
 		"mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools", "web_search_call",

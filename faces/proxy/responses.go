@@ -11,7 +11,7 @@ import (
 )
 
 // A responsesStream turns the events of a streamed response into those that the app gets. Items
-// pass as they come, counted anew; one that is a call is held until it is done, and judged then.
+// pass as they come, counted again; one that is a call is held until it is done, and judged then.
 // Refusals come last, as one message: a reasoning item must stay next to the call that it led to.
 type responsesStream struct {
 	judge   judge
@@ -46,7 +46,8 @@ type responseItem struct {
 	parts bool          // there were fragments
 }
 
-func newResponses(j judge, session string, pass map[string]bool, hosted func(string) bool, shell bool, most int) *responsesStream {
+func newResponses(j judge, session string, pass map[string]bool, hosted func(string) bool, shell bool,
+	most int) *responsesStream {
 	return &responsesStream{judge: j, session: session, pass: pass, hosted: hosted, shell: shell, most: most,
 		items: map[int]*responseItem{}, sent: map[int][]byte{}}
 }
@@ -410,7 +411,8 @@ func (s *responsesStream) finish(kind string, v rawjson.Value) (out []frame, err
 	}
 	response := set(v.Get("response"), "output", rawjson.List(output).Raw())
 	if len(s.rulings) > 0 {
-		response = response.Edit(func(m rawjson.Member) []byte { return m.Value.Raw() }, helmMember(s.session, s.rulings))
+		response = response.Edit(func(m rawjson.Member) []byte { return m.Value.Raw() }, helmMember(s.session,
+			s.rulings))
 	}
 	return append(out, s.numbered(kind, with(v, "response", response.Raw()), 0)), nil
 }
@@ -425,7 +427,8 @@ func (s *responsesStream) refusal() []frame {
 	s.sent[at] = whole
 	return []frame{
 		s.made("response.output_item.added", at, "item", refusalItem(id, "in_progress", nil)),
-		s.made("response.content_part.added", at, "item_id", id, "content_index", zero, "part", refusalPart([]byte(`""`))),
+		s.made("response.content_part.added", at, "item_id", id, "content_index", zero, "part",
+			refusalPart([]byte(`""`))),
 		s.made("response.output_text.delta", at, "item_id", id, "content_index", zero, "delta", text),
 		s.made("response.output_text.done", at, "item_id", id, "content_index", zero, "text", text),
 		s.made("response.content_part.done", at, "item_id", id, "content_index", zero, "part", refusalPart(text)),

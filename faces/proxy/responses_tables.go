@@ -8,22 +8,28 @@ var responseCalls = map[string]struct {
 	arguments string
 	text      bool // the arguments are a string
 }{
-	"function_call": {object([]string{"type", "id", "call_id", "name", "namespace", "arguments", "status", "caller"}, nil),
+	"function_call": {object([]string{"type", "id", "call_id", "name", "namespace", "arguments", "status", "caller"},
+		nil),
 		"arguments", true},
-	"custom_tool_call": {object([]string{"type", "id", "call_id", "name", "namespace", "input", "status", "caller"}, nil),
+	"custom_tool_call": {object([]string{"type", "id", "call_id", "name", "namespace", "input", "status", "caller"},
+		nil),
 		"input", true},
 	"local_shell_call": {object([]string{"type", "id", "call_id", "action", "status"}, nil), "action", false},
 	"shell_call": {object([]string{"type", "id", "call_id", "action", "status", "environment", "max_output_length",
 		"caller"}, nil), "action", false},
-	"apply_patch_call": {object([]string{"type", "id", "call_id", "operation", "status", "caller"}, nil), "operation", false},
-	"computer_call": {object([]string{"type", "id", "call_id", "action", "actions", "status", "pending_safety_checks"}, nil),
+	"apply_patch_call": {object([]string{"type", "id", "call_id", "operation", "status", "caller"}, nil), "operation",
+		false},
+	"computer_call": {object([]string{"type", "id", "call_id", "action", "actions", "status",
+		"pending_safety_checks"}, nil),
 		"action", false},
-	"mcp_approval_request": {object([]string{"type", "id", "name", "server_label", "arguments"}, nil), "arguments", true},
+	"mcp_approval_request": {object([]string{"type", "id", "name", "server_label", "arguments"}, nil), "arguments",
+		true},
 }
 
 // responsePassed are the items that are no calls.
 var responsePassed = map[string]*shape{
-	"message": object([]string{"type", "id", "role", "status", "phase"}, map[string]*shape{"content": list(responsePart)}),
+	"message": object([]string{"type", "id", "role", "status", "phase"},
+		map[string]*shape{"content": list(responsePart)}),
 	"reasoning": object([]string{"type", "id", "summary", "encrypted_content", "status"},
 		map[string]*shape{"content": list(responsePart)}),
 	"compaction": object([]string{"type", "id", "encrypted_content", "created_by"}, nil),
@@ -43,7 +49,8 @@ var responseHosted = map[string]string{
 }
 
 var responseHostedItem = object([]string{
-	"type", "id", "status", "action", "queries", "results", "code", "container_id", "outputs", "result", "arguments", "name",
+	"type", "id", "status", "action", "queries", "results", "code", "container_id", "outputs", "result", "arguments",
+	"name",
 	"server_label", "output", "error", "approval_request_id", "tools", "execution", "call_id", "created_by",
 	"background", "output_format", "quality", "size", "revised_prompt", "max_output_length",
 }, nil)
@@ -51,7 +58,8 @@ var responseHostedItem = object([]string{
 var responseMembers = object([]string{
 	"id", "object", "created_at", "completed_at", "status", "background", "error", "incomplete_details", "instructions",
 	"max_output_tokens", "max_tool_calls", "model", "parallel_tool_calls", "previous_response_id", "prompt",
-	"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store", "temperature",
+	"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
+	"temperature",
 	"text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "usage", "user", "metadata", "conversation",
 	"billing", "frequency_penalty", "presence_penalty", "moderation", "output",
 }, nil)

@@ -39,7 +39,8 @@ func (x item) object(id string) members {
 		return members{"type": x.kind, "id": id, "call_id": x.call.id, "action": members{"command": x.call.args},
 			"status": status}
 	case "mcp_approval_request":
-		return members{"type": x.kind, "id": x.call.id, "name": x.call.name, "server_label": "ok", "arguments": x.call.args}
+		return members{"type": x.kind, "id": x.call.id, "name": x.call.name, "server_label": "ok",
+			"arguments": x.call.args}
 	}
 	return members{"type": x.kind, "id": id, "call_id": x.call.id, "name": x.call.name, "arguments": x.call.args,
 		"status": status}
@@ -54,7 +55,8 @@ func events(r *rand.Rand, items []item, finish string) (list []frame) {
 		return event(kind, m)
 	}
 	whole := members{"id": "resp", "status": "in_progress", "output": []any{}}
-	list = append(list, add("response.created", members{"response": whole}), add("response.in_progress", members{"response": whole}))
+	list = append(list, add("response.created", members{"response": whole}), add("response.in_progress",
+		members{"response": whole}))
 	most := []int{1, 4, 1000}[r.IntN(3)]
 	var queues [][]func() frame
 	for i, x := range items {
@@ -87,7 +89,8 @@ func events(r *rand.Rand, items []item, finish string) (list []frame) {
 		case "message":
 			empty := members{"type": "output_text", "text": ""}
 			q = append(q, func() frame {
-				return add("response.content_part.added", members{"output_index": i, "item_id": id, "content_index": 0, "part": empty})
+				return add("response.content_part.added", members{"output_index": i, "item_id": id,
+					"content_index": 0, "part": empty})
 			})
 			part("response.output_text", "text", x.text)
 		case "function_call":
@@ -161,8 +164,8 @@ func gather(t *testing.T, list []frame) (items []members, output []any) {
 	return items, output
 }
 
-// TestResponsesStream: of random responses the app gets all that is no call as it came, each allowed
-// call once, in its place, with the arguments that were judged, and the refusals last.
+// TestResponsesStream: of random responses the app gets all that is no call as it came, each
+// allowed call once, in its place, with the arguments that were judged, and the refusals last.
 func TestResponsesStream(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -262,39 +265,50 @@ func TestResponsesStreamFails(t *testing.T) {
 	whole := strings.Replace(fn, `""`, `"{}"`, 1)
 	const message = `{"type":"message","id":"a","role":"assistant","content":[]}`
 	for name, events := range map[string][]frame{
-		"output in the opening event":        {at("response.created", `,"response":{"output":[{"type":"function_call","name":"no"}]}`)},
-		"an item before the beginning":       {added(message)},
-		"an unknown event":                   {begin, at("response.tool", ``)},
-		"an event of another type":           {begin, {"response.completed", []byte(`{"type":"response.failed","response":{}}`)}},
-		"an unknown item":                    {begin, added(`{"type":"tool_call","id":"a","name":"no"}`)},
-		"a hosted item":                      {begin, added(`{"type":"web_search_call","id":"a"}`)},
-		"a container's shell":                {begin, added(`{"type":"shell_call","id":"a","call_id":"c","action":{}}`)},
-		"another role":                       {begin, added(strings.Replace(message, "assistant", "user", 1))},
-		"content at the start of an item":    {begin, added(strings.Replace(message, "[]", `[{"type":"output_text","text":"a"}]`, 1))},
-		"an unknown part":                    {begin, added(message), at("response.content_part.added", `,"output_index":0,"item_id":"a","part":{"type":"tool"}`)},
-		"an index that was left out":         {begin, at("response.output_item.added", `,"output_index":1,"item":`+fn)},
-		"an index twice":                     {begin, added(fn), added(message)},
-		"done before it began":               {begin, done(whole)},
-		"done twice":                         {begin, added(message), done(message), done(message)},
-		"done as something else":             {begin, added(message), done(whole)},
-		"another id":                         {begin, added(fn), done(strings.Replace(whole, `"a"`, `"b"`, 1))},
-		"another call id":                    {begin, added(fn), done(strings.Replace(whole, `"c"`, `"d"`, 1))},
-		"another name":                       {begin, added(fn), done(strings.Replace(whole, `"no"`, `"ok"`, 1))},
-		"no call id":                         {begin, added(`{"type":"function_call","id":"a","name":"no"}`), done(`{"type":"function_call","id":"a","name":"no","arguments":"{}"}`)},
-		"arguments that are an object":       {begin, added(fn), done(strings.Replace(fn, `""`, `{}`, 1))},
-		"other arguments than the fragments": {begin, added(fn), part(`"item_id":"a","delta":"{\"a\":1}"`), done(whole)},
-		"and than their end":                 {begin, added(fn), part(`"item_id":"a","delta":"{"`), at("response.function_call_arguments.done", `,"output_index":0,"item_id":"a","arguments":"{}"`)},
-		"arguments at both places":           {begin, added(whole), part(`"item_id":"a","delta":"{}"`), done(whole)},
-		"fragments of another item":          {begin, added(fn), part(`"item_id":"b","delta":"{}"`)},
-		"fragments of a message":             {begin, added(message), part(`"item_id":"a","delta":"{}"`)},
-		"half a character":                   {begin, added(fn), part(`"item_id":"a","delta":"\ud83d"`)},
-		"a call of a program":                {begin, added(fn), done(strings.Replace(whole, `"id"`, `"caller":{"type":"program"},"id"`, 1))},
-		"another letter case":                {begin, added(strings.Replace(fn, `"name"`, `"Name"`, 1))},
-		"a name twice":                       {begin, added(strings.Replace(fn, `"name"`, `"name":"ok","n\u0061me"`, 1))},
-		"an end with an item open":           {begin, added(fn), at("response.completed", `,"response":{}`)},
-		"more after the end":                 {begin, at("response.completed", `,"response":{}`), begin},
-		"an error":                           {begin, at("error", `,"message":"x"`)},
-		"several actions at once":            {begin, added(`{"type":"computer_call","id":"a","call_id":"c"}`), done(`{"type":"computer_call","id":"a","call_id":"c","action":{},"actions":[{}]}`)},
+		"output in the opening event": {at("response.created",
+			`,"response":{"output":[{"type":"function_call","name":"no"}]}`)},
+		"an item before the beginning": {added(message)},
+		"an unknown event":             {begin, at("response.tool", ``)},
+		"an event of another type": {begin, {"response.completed",
+			[]byte(`{"type":"response.failed","response":{}}`)}},
+		"an unknown item": {begin, added(`{"type":"tool_call","id":"a","name":"no"}`)},
+		"a hosted item":   {begin, added(`{"type":"web_search_call","id":"a"}`)},
+		"a container's shell": {begin,
+			added(`{"type":"shell_call","id":"a","call_id":"c","action":{}}`)},
+		"another role": {begin, added(strings.Replace(message, "assistant", "user", 1))},
+		"content at the start of an item": {begin, added(strings.Replace(message, "[]",
+			`[{"type":"output_text","text":"a"}]`, 1))},
+		"an unknown part": {begin, added(message), at("response.content_part.added",
+			`,"output_index":0,"item_id":"a","part":{"type":"tool"}`)},
+		"an index that was left out": {begin, at("response.output_item.added", `,"output_index":1,"item":`+fn)},
+		"an index twice":             {begin, added(fn), added(message)},
+		"done before it began":       {begin, done(whole)},
+		"done twice":                 {begin, added(message), done(message), done(message)},
+		"done as something else":     {begin, added(message), done(whole)},
+		"another id":                 {begin, added(fn), done(strings.Replace(whole, `"a"`, `"b"`, 1))},
+		"another call id":            {begin, added(fn), done(strings.Replace(whole, `"c"`, `"d"`, 1))},
+		"another name":               {begin, added(fn), done(strings.Replace(whole, `"no"`, `"ok"`, 1))},
+		"no call id": {begin, added(`{"type":"function_call","id":"a","name":"no"}`),
+			done(`{"type":"function_call","id":"a","name":"no","arguments":"{}"}`)},
+		"arguments that are an object": {begin, added(fn), done(strings.Replace(fn, `""`, `{}`, 1))},
+		"other arguments than the fragments": {begin, added(fn), part(`"item_id":"a","delta":"{\"a\":1}"`),
+			done(whole)},
+		"and than their end": {begin, added(fn), part(`"item_id":"a","delta":"{"`),
+			at("response.function_call_arguments.done", `,"output_index":0,"item_id":"a","arguments":"{}"`)},
+		"arguments at both places":  {begin, added(whole), part(`"item_id":"a","delta":"{}"`), done(whole)},
+		"fragments of another item": {begin, added(fn), part(`"item_id":"b","delta":"{}"`)},
+		"fragments of a message":    {begin, added(message), part(`"item_id":"a","delta":"{}"`)},
+		"half a character":          {begin, added(fn), part(`"item_id":"a","delta":"\ud83d"`)},
+		"a call of a program": {begin, added(fn), done(strings.Replace(whole, `"id"`,
+			`"caller":{"type":"program"},"id"`, 1))},
+		"another letter case": {begin, added(strings.Replace(fn, `"name"`, `"Name"`, 1))},
+		"a name twice": {begin, added(strings.Replace(fn, `"name"`, `"name":"ok","n\u0061me"`,
+			1))},
+		"an end with an item open": {begin, added(fn), at("response.completed", `,"response":{}`)},
+		"more after the end":       {begin, at("response.completed", `,"response":{}`), begin},
+		"an error":                 {begin, at("error", `,"message":"x"`)},
+		"several actions at once": {begin, added(`{"type":"computer_call","id":"a","call_id":"c"}`),
+			done(`{"type":"computer_call","id":"a","call_id":"c","action":{},"actions":[{}]}`)},
 	} {
 		var asked []call
 		s := newResponses(judging(&asked), "s", nil, func(string) bool { return false }, false, 1<<20)

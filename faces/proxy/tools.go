@@ -33,7 +33,7 @@ func newOffer() *offer {
 
 var errTools = errors.New("tools are to be a list of objects")
 
-// dated is the date, or the version, behind a type of tools.
+// dated is the date, or the version of a type of tools.
 var dated = regexp.MustCompile(`_(20[0-9]{6}|20[0-9]{2}_[0-9]{2}_[0-9]{2})$`)
 
 // A tool is an entry of a list of tools.
@@ -202,7 +202,7 @@ func (o *offer) toolset(e rawjson.Value, of catalog) bool {
 	return true
 }
 
-// secret are members of hosted tools that are keys of somebody.
+// secret are members of hosted tools that are keys.
 var secret = words("authorization", "headers", "authorization_token", "token", "api_key")
 
 // masked returns the entry of a hosted tool, in which true stands for what is secret.

@@ -1,7 +1,7 @@
 // Package callindex remembers which session the calls of an answer belong to, and which of them
 // were denied, over restarts.
 //
-// It is no evidence, and may be lost: then a conversation begins a session anew. So its file is
+// It is no evidence, and may be lost: then a conversation begins a session again. So its file is
 // written without sync, and a line that is not whole, or faulty, is passed over. What is older than
 // a session may be idle is dropped when the file is opened.
 package callindex

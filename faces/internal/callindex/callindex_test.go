@@ -29,7 +29,8 @@ func TestIndex(t *testing.T) {
 	x.Put("bob", "call_0", Entry{Session: "c"})
 	x.Put("ann", "resp_1", Entry{Session: "a"})
 	for i := range 3 {
-		x.Put("ann", fmt.Sprint("denied_", i), Entry{Session: "a", Denied: true, Kind: "function_call", Refusal: "no", Answer: "resp_1"})
+		x.Put("ann", fmt.Sprint("denied_", i), Entry{Session: "a", Denied: true, Kind: "function_call", Refusal: "no",
+			Answer: "resp_1"})
 	}
 	for range 2 {
 		e, ok := x.Get("ann", "call_0")

@@ -3,8 +3,8 @@
 // Check looks at a whole text once. It refuses what RFC 8259 does not allow, bytes that are not
 // UTF-8, an object in which a name, as decoded, is there twice, and nesting over a limit: two
 // programs read such a text as two different things, or one of them not at all. It does allow half
-// of a surrogate pair in a string, which clients do send. A Value is read again each time that it
-// is asked, so a text takes no memory beyond its own bytes.
+// of a surrogate pair in a string, which clients do send. A Value is read again whenever it is
+// needed, so a text takes no memory beyond its own bytes.
 package rawjson
 
 import (

@@ -96,7 +96,8 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := Check(b)
 		if err != nil {
-			if err == ErrSyntax && json.Valid(b) && bytes.ToValidUTF8(b, nil) != nil && len(bytes.ToValidUTF8(b, nil)) == len(b) {
+			if err == ErrSyntax && json.Valid(b) && bytes.ToValidUTF8(b, nil) != nil && len(bytes.ToValidUTF8(b,
+				nil)) == len(b) {
 				t.Fatalf("%q is refused: %v", b, err)
 			}
 			return
