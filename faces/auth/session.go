@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm"
@@ -42,6 +43,14 @@ var (
 	ErrTwoSessions = errors.New("the header and the body name two sessions")
 	ErrNoSession   = errors.New("a session is required: name one by the header Helm-Session")
 )
+
+// Named reports whether a header names the session of a request.
+func (a *Auth) Named(r *http.Request) bool {
+	return slices.ContainsFunc(a.o.SessionHeaders, func(h string) bool { return len(r.Header.Values(h)) > 0 })
+}
+
+// Strict reports whether Options.SessionRequired says that a request names its session.
+func (a *Auth) Strict() bool { return a.o.SessionRequired }
 
 // Session returns the session of a request, as the log names it: that of the first session header
 // that is there, or of the body; given is the body's, if there is one. Without either it is a fresh

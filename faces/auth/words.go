@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -98,24 +99,31 @@ func (a *Auth) Messages(k *helm.Kernel) http.Handler {
 			return
 		}
 		w.Header().Set("Helm-Session", session)
-		sum := crypto.Sum(append(crypto.AppendString(nil, session), *message.Text...))
-		one := &a.said.record[sum[0]%64]
-		one.Lock()
-		defer one.Unlock()
-		recorded := !a.said.has(sum)
-		if err := k.Err(); err != nil {
+		recorded, err := a.Record(r.Context(), k, session, *message.Text)
+		if err != nil {
 			a.refused(w, r, k, err)
 			return
 		}
-		if recorded {
-			if err := k.UserMessage(r.Context(), session, *message.Text); err != nil {
-				a.refused(w, r, k, err)
-				return
-			}
-			a.said.add(sum)
-		}
 		Answer(w, map[string]any{"session": session, "recorded": recorded})
 	})
+}
+
+// Record has the kernel record what the user wrote, by Kernel.UserMessage, and reports whether it
+// did: a text that the session has already is not recorded again. Whether the request may say what
+// the user's words are is the caller's to ask.
+func (a *Auth) Record(ctx context.Context, k *helm.Kernel, session, text string) (recorded bool, err error) {
+	sum := crypto.Sum(append(crypto.AppendString(nil, session), text...))
+	one := &a.said.record[sum[0]%64]
+	one.Lock()
+	defer one.Unlock()
+	if err := k.Err(); err != nil || a.said.has(sum) {
+		return false, err
+	}
+	if err := k.UserMessage(ctx, session, text); err != nil {
+		return false, err
+	}
+	a.said.add(sum)
+	return true, nil
 }
 
 // refused answers what UserMessage refused. A kernel that takes no calls, and whatever has a cause,

@@ -5,19 +5,16 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/internal/callindex"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/handoff"
 )
-
-// Approvals are requests that wait for a person, and their answers.
-type Approvals interface {
-	Ask(request *contracts.ApprovalRequest, args json.RawMessage) (nonce string, err error)
-	For(ctx context.Context, c helm.Caller, session, tool string, args []byte, policy contracts.Digest) []helm.Envelope
-}
 
 // A books has what the answers of a process have in common.
 type books struct {
@@ -25,13 +22,15 @@ type books struct {
 	desk      *handoff.Desk
 	index     *callindex.Index
 	approvals Approvals // nil: nobody is asked
+	wait      time.Duration
 	limit     interface {
 		MayAsk(helm.Caller) bool
 		Denied(helm.Caller)
 	}
 
-	mu   sync.Mutex
-	open map[opened]string // ids of tickets
+	mu    sync.Mutex
+	open  map[opened]string // ids of tickets
+	sweep int               // the size at which those that are no longer open are looked for
 }
 
 // An opened names a call that the app was told to run.
@@ -43,7 +42,7 @@ func owner(c helm.Caller) string {
 	return name
 }
 
-// An answering judges the calls of one answer.
+// An answering judges the calls of one request, and of its answer.
 type answering struct {
 	*books
 	caller  helm.Caller
@@ -51,59 +50,119 @@ type answering struct {
 	offer   *offer
 	answer  string // the id under which the provider keeps the answer
 	given   []*handoff.Ticket
+	told    []auth.ToldCall
 	denied  int
+	first   *denial // the first call that was denied
 }
+
+// A denial is what is told of a call that was denied.
+type denial struct{ code, text string }
 
 // tooMany is what a model is told of a call that is not judged.
 const tooMany = "too many calls were denied in this minute; try again in the next one"
 
-// judge has the kernel judge a call, and permits it if it is admissible. What is not offered to the
-// model, as it was forwarded, and what has an id that cannot stand, is denied with a receipt.
-func (a *answering) judge(ctx context.Context, c call) ruling {
-	who := owner(a.caller)
-	id := c.id
-	_, used := a.index.Get(who, id)
-	legal := isID(id) && !used
-	if !legal && !c.fixed {
-		id, legal = newID(), true
-	}
+// decide has the kernel judge a call, and permits it if it is admissible. Without a ticket it was
+// denied, and the refusal says what the model is told. A call that is not to be permitted is judged
+// without a driver.
+func (a *answering) decide(
+	ctx context.Context, id string, in helm.Intent, definition contracts.Digest, permit bool,
+) (ticket *handoff.Ticket, t auth.ToldCall, refusal string) {
+	in.Caller, in.Session = a.caller, a.session
 	if !a.limit.MayAsk(a.caller) {
-		a.denied++
-		t := auth.ToldCall{ID: id, Tool: c.tool, Verdict: contracts.Deny, Why: tooMany}
-		return ruling{id: id, refusal: "[helm] " + tooMany, member: told(t)}
+		t = auth.ToldCall{ID: id, Tool: in.Tool, Verdict: contracts.Deny, Why: tooMany}
+		return nil, a.deny(t, "[helm] "+tooMany), "[helm] " + tooMany
 	}
-	in := helm.Intent{Tool: c.tool, Args: c.args, Caller: a.caller, Session: a.session}
-	if p := a.kernel.Policy(); p != nil && a.approvals != nil {
-		in.Approvals = a.approvals.For(ctx, a.caller, a.session, c.tool, c.args, p.Hash())
+	d, receipt, ticket := a.guard(ctx, in, definition, permit)
+	nonce := ""
+	if ticket == nil && d.Pending != nil && a.approvals != nil {
+		if nonce, _ = a.approvals.Ask(d.Pending, d.Args); nonce != "" && a.waited(ctx, nonce) {
+			a.limit.Denied(a.caller)
+			nonce = ""
+			if d, receipt, ticket = a.guard(ctx, in, definition, permit); ticket == nil && d.Pending != nil {
+				nonce, _ = a.approvals.Ask(d.Pending, d.Args)
+			}
+		}
 	}
-	definition, offered := a.offer.tools[c.tool]
-	var d helm.Decision
-	var receipt helm.Receipt
-	var ticket *handoff.Ticket
-	if offered && legal {
-		d, receipt, ticket = a.desk.Begin(ctx, in, definition)
-	} else {
-		d, receipt = a.kernel.Guard(ctx, in) // without a driver
-	}
-	t := auth.Tell(id, d, receipt)
+	t = auth.Tell(id, d, receipt)
+	t.Tool = in.Tool
 	if ticket != nil {
 		t.Verdict, t.Reason, t.Why = contracts.Allow, "", ""
 		a.given = append(a.given, ticket)
+		a.told = append(a.told, t)
+		return ticket, t, ""
+	}
+	a.limit.Denied(a.caller)
+	text, _ := d.ForModel(receipt)
+	refusal = "[helm] " + text
+	if nonce != "" {
+		refusal += " An approver must answer request " + nonce + "; make the same call again then."
+	}
+	return nil, a.deny(t, refusal), refusal
+}
+
+func (a *answering) deny(t auth.ToldCall, refusal string) auth.ToldCall {
+	a.denied++
+	a.told = append(a.told, t)
+	if a.first == nil {
+		code := string(t.Reason)
+		if code == "" {
+			code = "helm_forbidden"
+		}
+		a.first = &denial{code, refusal}
+	}
+	return t
+}
+
+// guard judges a call with the answers that people gave to it.
+func (a *answering) guard(
+	ctx context.Context, in helm.Intent, definition contracts.Digest, permit bool,
+) (d helm.Decision, r helm.Receipt, t *handoff.Ticket) {
+	if p := a.kernel.Policy(); p != nil && a.approvals != nil {
+		in.Approvals = a.approvals.For(ctx, a.caller, a.session, in.Tool, in.Args, p.Hash())
+	}
+	if permit {
+		return a.desk.Begin(ctx, in, definition)
+	}
+	d, r = a.kernel.Guard(ctx, in)
+	return d, r, nil
+}
+
+// waited waits for a person, as long as is configured, and reports whether the request is decided.
+func (a *answering) waited(ctx context.Context, nonce string) bool {
+	if a.wait <= 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.wait)
+	defer cancel()
+	return a.approvals.Wait(ctx, nonce) == nil
+}
+
+// judge judges a call of an answer. What was not offered to the model, as it was forwarded, is
+// denied, and so is what has an id that cannot stand.
+func (a *answering) judge(ctx context.Context, c call) ruling {
+	who, id, legal := owner(a.caller), c.id, true
+	switch _, used := a.index.Get(who, id); {
+	case c.legacy:
+		id = legacyID(a.session, c.tool)
+		if earlier := a.ticket(opened{who, id}); earlier != nil {
+			earlier.Drop() // a result names the function alone: it cannot be of both
+		}
+	case !isID(id) || used:
+		if legal = !c.fixed; legal {
+			id = newID()
+		}
+	}
+	definition, offered := a.offer.tools[c.tool]
+	ticket, t, refusal := a.decide(ctx, id, helm.Intent{Tool: c.tool, Args: c.args}, definition, offered && legal)
+	switch {
+	case ticket != nil:
 		a.note(opened{who, id}, ticket)
 		a.index.Put(who, id, callindex.Entry{Session: a.session})
 		return ruling{allowed: true, id: id, args: ticket.Call().Args, member: told(t)}
+	case !c.legacy && legal:
+		a.index.Put(who, id, callindex.Entry{Session: a.session, Denied: true, Kind: c.kind, Refusal: refusal,
+			Answer: a.answer})
 	}
-	a.denied++
-	a.limit.Denied(a.caller)
-	text, _ := d.ForModel(receipt)
-	refusal := "[helm] " + text
-	if d.Pending != nil && a.approvals != nil {
-		if nonce, err := a.approvals.Ask(d.Pending, d.Args); err == nil {
-			refusal += " An approver must answer request " + nonce + "; make the same call again then."
-		}
-	}
-	a.index.Put(who, id, callindex.Entry{Session: a.session, Denied: true, Kind: c.kind, Refusal: refusal,
-		Answer: a.answer})
 	return ruling{id: id, refusal: refusal, member: told(t)}
 }
 
@@ -115,29 +174,41 @@ func told(t auth.ToldCall) []byte {
 	return b
 }
 
+// note remembers the ticket of a call until it has an outcome.
 func (b *books) note(o opened, t *handoff.Ticket) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open == nil {
-		b.open = map[opened]string{}
-	}
 	b.open[o] = t.ID()
-	go func() { // until it has an outcome
-		<-t.Done()
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.open[o] == t.ID() {
+	if len(b.open) < max(b.sweep, 4096) {
+		return
+	}
+	for o, id := range b.open {
+		if t := b.desk.Ticket(id); t == nil || settled(t) {
 			delete(b.open, o)
 		}
-	}()
+	}
+	b.sweep = 2 * len(b.open)
 }
 
-// ticket returns the open ticket of a call of a caller, or nil.
+func settled(t *handoff.Ticket) bool {
+	select {
+	case <-t.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// ticket returns the ticket of a call of a caller that is open, or nil.
 func (b *books) ticket(o opened) *handoff.Ticket {
 	b.mu.Lock()
 	id := b.open[o]
 	b.mu.Unlock()
-	return b.desk.Ticket(id)
+	t := b.desk.Ticket(id)
+	if t == nil || settled(t) {
+		return nil
+	}
+	return t
 }
 
 // delivered says that the app has what was released so far.
@@ -152,26 +223,36 @@ func (a *answering) failed() {
 }
 
 // settle settles the calls of whose results a request tells, before the request goes on. It returns
-// how many it does not know, and an error if one is of a call that was denied.
-func (b *books) settle(c helm.Caller, session string, results []result) (unknown int, err error) {
+// how many it does not know, and an error, before anything is settled, if one is of a call that was
+// denied, or asks for what no open call permits. A strict one refuses what it does not know.
+func (b *books) settle(c helm.Caller, session string, results []result, strict bool) (unknown int, err error) {
 	who := owner(c)
-	for _, r := range results {
-		if e, ok := b.index.Get(who, r.id); ok && e.Denied && !r.drop {
+	ids := make([]string, len(results))
+	tickets := make([]*handoff.Ticket, len(results))
+	for i, r := range results {
+		if ids[i] = r.id; r.id == "" {
+			ids[i] = legacyID(session, r.name)
+		}
+		e, known := b.index.Get(who, ids[i])
+		if known && e.Session == session || r.id == "" {
+			tickets[i] = b.ticket(opened{who, ids[i]})
+		}
+		switch {
+		case known && e.Denied && !r.drop:
 			return 0, bad("a result of a call that was denied")
+		case r.agreed && tickets[i] == nil:
+			return 0, bad("an approval of a call that is not open")
+		case known && e.Session == session || tickets[i] != nil:
+		case strict:
+			return 0, bad("a result of a call that the session does not have")
+		default:
+			unknown++
 		}
 	}
 	p := b.kernel.Policy()
-	for _, r := range results {
-		id := r.id
-		if id == "" {
-			id = legacyID(session, r.name)
-		}
-		e, known := b.index.Get(who, id)
-		t := b.ticket(opened{who, id})
-		switch {
-		case known && e.Session != session, !known && t == nil:
-			unknown++
-		case t == nil: // settled before
+	for i, r := range results {
+		switch t := tickets[i]; {
+		case t == nil, r.agreed: // settled before; open until the provider ran it
 		case r.drop:
 			t.Drop()
 		default:
@@ -180,6 +261,30 @@ func (b *books) settle(c helm.Caller, session string, results []result) (unknown
 		}
 	}
 	return unknown, nil
+}
+
+// withheld says why a result of a tool must not reach the model, or returns the empty string.
+func withheld(p *guardian.Policy, tool string, output []byte, failed bool) string {
+	if p == nil || tool == "" {
+		return ""
+	}
+	limits, ok := p.Limits(tool)
+	switch {
+	case !ok:
+		return ""
+	case len(output) > limits.Output:
+		return string(contracts.ReasonOutputExhausted)
+	case failed, !p.HasOutput(tool):
+		return "" // an error has no schema
+	}
+	var tree crypto.Tree
+	if tree.Parse(output, crypto.Limits{Bytes: limits.Output, Depth: crypto.MaxDepth}) != nil {
+		return string(contracts.ReasonContractDrift)
+	}
+	if _, ok := p.CheckOutput(tool, tree.Root()); !ok {
+		return string(contracts.ReasonContractDrift)
+	}
+	return ""
 }
 
 // legacyID returns the id of a legacy function call, which has none: one may be open for each name.

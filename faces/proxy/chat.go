@@ -41,8 +41,24 @@ type chatHeld struct {
 	first          rawjson.Value // the fragment that began it
 }
 
-// event takes the data of one event, and returns that of those that the app gets now.
-func (s *chatStream) event(ctx context.Context, data []byte) (out [][]byte, err error) {
+// event takes one event, and returns those that the app gets now. Events of this API have no name.
+func (s *chatStream) event(ctx context.Context, e frame) (out []frame, err error) {
+	if e.event != "" {
+		return nil, errShape
+	}
+	all, err := s.data(ctx, e.data)
+	for _, data := range all {
+		out = append(out, frame{data: data})
+	}
+	return out, err
+}
+
+func (s *chatStream) holding() int { return s.held }
+
+func (s *chatStream) sequence() int { return 0 }
+
+// data takes the data of one event, and returns that of those that the app gets now.
+func (s *chatStream) data(ctx context.Context, data []byte) (out [][]byte, err error) {
 	if s.ended {
 		return nil, errOrder
 	}
@@ -386,7 +402,7 @@ func (s *chatStream) finish(
 
 // call returns the call that was held, whole.
 func (h *chatHeld) call() call {
-	c := call{id: h.id, tool: h.name, args: h.args.Bytes()}
+	c := call{id: h.id, legacy: h.kind == "function_call", tool: h.name, args: h.args.Bytes()}
 	switch {
 	case h.kind == "custom":
 		c.args = append(append([]byte(`{"input":`), quote(h.args.String())...), '}')

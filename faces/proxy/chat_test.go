@@ -249,7 +249,7 @@ func TestChatStream(t *testing.T) {
 		s := newChat(&asked)
 		var out [][]byte
 		for _, data := range in {
-			more, err := s.event(t.Context(), data)
+			more, err := s.data(t.Context(), data)
 			require.NoError(t, err, "seed %d: %s", seed, data)
 			for _, b := range more { // whatever comes when, no call is in it that was not judged and allowed
 				if strings.Contains(string(b), `"tool_calls":[`) || strings.Contains(string(b), `"function_call":{`) {
@@ -356,7 +356,7 @@ func TestChatStreamFails(t *testing.T) {
 		var out [][]byte
 		for _, e := range events {
 			var more [][]byte
-			if more, err = s.event(t.Context(), []byte(e)); err != nil {
+			if more, err = s.data(t.Context(), []byte(e)); err != nil {
 				break
 			}
 			out = append(out, more...)
@@ -368,19 +368,19 @@ func TestChatStreamFails(t *testing.T) {
 	}
 	var asked []call
 	s := newChat(&asked)
-	_, err := s.event(t.Context(), []byte(fine))
+	_, err := s.data(t.Context(), []byte(fine))
 	require.NoError(t, err)
 	assert.Error(t, s.end(), "a stream that ends without a finish")
 	assert.Empty(t, asked)
 
 	s = newChat(&asked)
 	s.most = 10
-	_, err = s.event(t.Context(),
+	_, err = s.data(t.Context(),
 		[]byte(chunk(`{"tool_calls":[{"index":0,"function":{"name":"no","arguments":"12345678901"}}]}`)))
 	assert.ErrorIs(t, err, errTooLong)
 	s = newChat(&asked)
 	for i := range maxCalls + 1 {
-		_, err = s.event(t.Context(),
+		_, err = s.data(t.Context(),
 			[]byte(chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"name":"no"}}]}`, i))))
 	}
 	assert.ErrorIs(t, err, errTooMany)
@@ -392,7 +392,7 @@ func TestChatUnknownMembers(t *testing.T) {
 	var asked []call
 	s := newChat(&asked)
 	s.pass = map[string]bool{"reasoning_content": true, "helm": true}
-	out, err := s.event(t.Context(), []byte(`{"id":"a","x":{"tool_calls":[1]},"helm":{},"choices":[{"index":0,"delta":`+
+	out, err := s.data(t.Context(), []byte(`{"id":"a","x":{"tool_calls":[1]},"helm":{},"choices":[{"index":0,"delta":`+
 		`{"content":"t","reasoning_content":"r","actions":[{"name":"no"}]},"finish_reason":null}]}`))
 	require.NoError(t, err)
 	assert.Equal(t,

@@ -11,21 +11,6 @@ import (
 	"testing"
 )
 
-// A machine is one of the three streams.
-type machine interface {
-	event(context.Context, frame) ([]frame, error)
-}
-
-type chatMachine struct{ *chatStream }
-
-func (m chatMachine) event(ctx context.Context, e frame) (out []frame, err error) {
-	all, err := m.chatStream.event(ctx, e.data)
-	for _, data := range all {
-		out = append(out, frame{data: data})
-	}
-	return out, err
-}
-
 // onlyOK is a judge that allows the tool ok, with the arguments {"judged":1}.
 func onlyOK(_ context.Context, c call) ruling {
 	return ruling{allowed: c.tool == "ok", id: "call_ok", args: []byte(`{"judged":1}`), refusal: "no",
@@ -33,7 +18,8 @@ func onlyOK(_ context.Context, c call) ruling {
 }
 
 // fuzzed has a machine read a stream of any bytes. Whatever they are, and however leniently a
-// client reads what comes out, a call in it is one that was allowed, with the arguments that were judged.
+// client reads what comes out, a call in it is one that was allowed, with the
+// arguments that were judged.
 func fuzzed(t *testing.T, m machine, text []byte) {
 	r := &frames{r: bufio.NewReaderSize(bytes.NewReader(text), 16), most: 1 << 16}
 	for {
@@ -113,7 +99,7 @@ func FuzzChat(f *testing.F) {
 		return append(list, frame{data: chunkOf(0, members{}, s.finish)}, frame{data: []byte("[DONE]")})
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		fuzzed(t, chatMachine{&chatStream{judge: onlyOK, most: 1 << 16, choices: map[int]*chatChoice{}}}, text)
+		fuzzed(t, &chatStream{judge: onlyOK, most: 1 << 16, choices: map[int]*chatChoice{}}, text)
 	})
 }
 

@@ -12,11 +12,12 @@ import (
 
 // A call is one that an answer proposes, whole.
 type call struct {
-	id    string
-	fixed bool   // no other id can stand for it
-	kind  string // the type of its item, of responses
-	tool  string
-	args  []byte // as the model wrote them
+	id     string
+	fixed  bool   // no other id can stand for it
+	legacy bool   // a function_call of chat, which has no id
+	kind   string // the type of its item, of responses
+	tool   string
+	args   []byte // as the model wrote them
 }
 
 // A ruling is what the kernel says of a call. Only an allowed one is shown, with the arguments that
@@ -31,6 +32,46 @@ type ruling struct {
 
 // A judge says whether a call may be released. A released call has a durable permission.
 type judge func(ctx context.Context, c call) ruling
+
+// A watch hears what an answer says besides calls. Each of its functions may be nil.
+type watch struct {
+	began func(id string)                  // the id under which the provider keeps the answer
+	ran   func(tool string, raw []byte)    // a part of what the provider ran, in the order of the answer
+	alone func(id string)                  // a reasoning item whose calls were all denied
+	done  func(request string, raw []byte) // what the provider ran with the app's consent
+}
+
+func (w *watch) begin(id string) {
+	if w.began != nil && id != "" {
+		w.began(id)
+	}
+}
+
+func (w *watch) run(tool string, raw []byte) {
+	if w.ran != nil {
+		w.ran(tool, raw)
+	}
+}
+
+// thought has items of a response in turn, and finds the reasoning that led to denied calls alone:
+// the API refuses a reasoning item that nothing follows.
+type thought struct {
+	id             string
+	denied, others bool
+}
+
+// next takes the type and the id of an item. The empty type is the end.
+func (t *thought) next(w *watch, kind, id string, denied bool) {
+	if kind == "reasoning" || kind == "" {
+		if t.id != "" && t.denied && !t.others && w.alone != nil {
+			w.alone(t.id)
+		}
+		*t = thought{id: id}
+		return
+	}
+	t.denied = t.denied || denied
+	t.others = t.others || !denied
+}
 
 // Errors of answers.
 var (

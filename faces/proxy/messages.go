@@ -18,6 +18,7 @@ type messagesStream struct {
 	pass    map[string]bool
 	hosted  func(tool string) bool // was it permitted in the request?
 	most    int                    // bytes that may be held
+	watch   watch
 
 	state   messagesState
 	block   int      // the index of the block that is open, as it came
@@ -25,6 +26,7 @@ type messagesStream struct {
 	out     int      // how many the app got
 	open    *toolUse // the call whose block is open
 	passed  string   // the type of the block that is open, of one that passes
+	ran     string   // the tool of the provider that it is of
 	calls   []*toolUse
 	held    int
 	spoken  bool
@@ -54,6 +56,10 @@ type toolUse struct {
 func newMessages(j judge, session string, pass map[string]bool, hosted func(string) bool, most int) *messagesStream {
 	return &messagesStream{judge: j, session: session, pass: pass, hosted: hosted, most: most}
 }
+
+func (s *messagesStream) holding() int { return s.held }
+
+func (s *messagesStream) sequence() int { return 0 }
 
 // end returns an error if a stream that has ended was not whole.
 func (s *messagesStream) end() error {
@@ -94,6 +100,7 @@ func (s *messagesStream) event(ctx context.Context, e frame) (out []frame, err e
 			return nil, errShape
 		}
 		s.state = messagesBetween
+		s.watch.begin(m.Get("id").Text())
 		return pass, nil
 	case "content_block_start":
 		return s.start(v)
@@ -167,6 +174,9 @@ func (s *messagesStream) start(v rawjson.Value) ([]frame, error) {
 	case hosted != "" && !s.hosted(hosted):
 		return nil, errHosted
 	}
+	if s.ran = hosted; hosted != "" {
+		s.watch.run(hosted, b.Raw())
+	}
 	s.passed = b.Get("type").Text()
 	if s.passed == "tool_use" {
 		call, err := newToolUse(b)
@@ -225,6 +235,9 @@ func (s *messagesStream) delta(v rawjson.Value) ([]frame, error) {
 		return nil, err
 	}
 	if s.open == nil {
+		if s.ran != "" {
+			s.watch.run(s.ran, d.Raw())
+		}
 		v = with(with(v, "delta", d.Raw()), "index", strconv.AppendInt(nil, int64(s.out-1), 10))
 		return []frame{{"content_block_delta", v.Raw()}}, nil
 	}

@@ -17,6 +17,7 @@ type plain struct {
 	pass    map[string]bool
 	hosted  func(tool string) bool
 	shell   bool
+	watch   watch
 
 	rulings []ruling
 	removed int
@@ -205,6 +206,7 @@ func (p *plain) messages(ctx context.Context, body []byte) ([]byte, error) {
 		!messageCut[reason] && !messageEnds[reason]:
 		return nil, errShape
 	}
+	p.watch.begin(v.Get("id").Text())
 	var blocks [][]byte
 	var uses []*toolUse
 	spoken := false
@@ -215,6 +217,9 @@ func (p *plain) messages(ctx context.Context, body []byte) ([]byte, error) {
 			return nil, err
 		case hosted != "" && !p.hosted(hosted):
 			return nil, errHosted
+		}
+		if hosted != "" {
+			p.watch.run(hosted, b.Raw())
 		}
 		if b.Get("type").Text() != "tool_use" {
 			spoken = spoken || b.Get("type").Text() == "text"
@@ -273,7 +278,8 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 	if v.Get("object").Text() != "response" || output.Kind() != rawjson.Array {
 		return nil, errShape
 	}
-	s := &responsesStream{pass: p.pass, hosted: p.hosted, shell: p.shell}
+	s := &responsesStream{pass: p.pass, hosted: p.hosted, shell: p.shell, watch: p.watch}
+	p.watch.begin(v.Get("id").Text())
 	var items [][]byte
 	var calls []call
 	var at []int // where the calls stand in items
@@ -285,10 +291,12 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 		}
 		kind := item.Get("type").Text()
 		if !s.isCall(kind) {
+			s.hosts(item)
 			items = append(items, item.Raw())
 			continue
 		}
 		if status := item.Get("status"); status.Exists() && status.Text() != "completed" {
+			items = append(items, nil) // cut short
 			continue
 		}
 		c, err := readCall(&responseItem{kind: kind, added: item}, item)
@@ -308,11 +316,17 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 		}
 	}
 	var kept [][]byte
+	var last thought
 	for _, item := range items {
-		if item != nil {
-			kept = append(kept, item)
+		if item == nil {
+			last.next(&p.watch, "call", "", true)
+			continue
 		}
+		kept = append(kept, item)
+		v, _ := rawjson.Check(item)
+		last.next(&p.watch, v.Get("type").Text(), v.Get("id").Text(), false)
 	}
+	last.next(&p.watch, "", "", false)
 	if refusals != "" {
 		kept = append(kept, refusalItem(refusalID(), "completed", refusalPart(quote(refusals))))
 	}

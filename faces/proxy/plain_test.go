@@ -50,11 +50,11 @@ func TestChatPlain(t *testing.T) {
 		s := newChat(&same)
 		var out [][]byte
 		for _, d := range sc.deltas(r) {
-			more, err := s.event(t.Context(), chunkOf(0, d, nil))
+			more, err := s.data(t.Context(), chunkOf(0, d, nil))
 			require.NoError(t, err)
 			out = append(out, more...)
 		}
-		more, err := s.event(t.Context(), chunkOf(0, members{}, sc.finish))
+		more, err := s.data(t.Context(), chunkOf(0, members{}, sc.finish))
 		require.NoError(t, err)
 		want := assemble(t, append(out, more...))[0]
 		require.Equal(t, same, asked)

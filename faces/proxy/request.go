@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/helmkernel/helm/faces/internal/callindex"
 	"github.com/helmkernel/helm/faces/internal/rawjson"
 )
 
@@ -47,6 +48,7 @@ type result struct {
 	output []byte
 	failed bool
 	drop   bool // the app refused to run it
+	agreed bool // the app lets the provider run it
 }
 
 // A reader reads requests of one API.
@@ -57,7 +59,10 @@ type reader struct {
 
 	// withheld says why a result must not reach the model: its tool pins an output that it does not
 	// meet, or it is too long. It is empty if it may.
-	withheld func(tool string, output []byte) string
+	withheld func(tool string, output []byte, failed bool) string
+
+	orphan func(id string) bool                   // a reasoning item whose calls were all denied
+	denied func(answer string) []callindex.Denied // the denied calls of an answer that the provider keeps
 
 	r     *request
 	names map[string]int  // of tools, in all lists
@@ -93,7 +98,7 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 		case m.Name == "functions":
 			now, err = p.functions(now)
 		case m.Name == "mcp_servers":
-			now = p.hosted("mcp", now)
+			now = p.servers(now)
 		case m.Name == "web_search_options":
 			now = p.hosted("web_search", now)
 		case m.Name == "container" && now.Get("skills").Exists():
@@ -107,7 +112,8 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 			fault = err
 		}
 		if m.Name != "messages" && m.Name != "input" && (now.Kind() == rawjson.Missing ||
-			(m.Name == "tools" || m.Name == "functions") && now.Kind() == rawjson.Array && empty(now)) {
+			(m.Name == "tools" || m.Name == "functions" || m.Name == "mcp_servers") && now.Kind() == rawjson.Array &&
+				empty(now)) {
 			return nil
 		}
 		return now.Raw()
@@ -117,6 +123,11 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 			fault = bad("tools: %v", errTools)
 		}
 		return nil, fault
+	}
+	if p.r.previous != "" && !v.Get("input").Exists() {
+		if given := p.answered(); len(given) > 0 {
+			v = set(v, "input", rawjson.List(given).Raw())
+		}
 	}
 	p.r.removed = append(p.r.removed, p.r.offer.removed...)
 	p.r.body, err = p.choose(v)
@@ -157,6 +168,20 @@ func (p *reader) hosted(kind string, v rawjson.Value) rawjson.Value {
 		return rawjson.Value{}
 	}
 	return v
+}
+
+// servers returns the list of MCP servers that the provider asks.
+func (p *reader) servers(list rawjson.Value) rawjson.Value {
+	if list.Kind() != rawjson.Array {
+		return p.hosted("mcp", list)
+	}
+	var kept [][]byte
+	for e := range list.Elements() {
+		if p.hosted("mcp", e).Exists() {
+			kept = append(kept, e.Raw())
+		}
+	}
+	return unlessSame(list, kept)
 }
 
 // functions returns the legacy list of functions.
@@ -327,13 +352,17 @@ func (p *reader) result(v rawjson.Value, member string, r result, legacy bool) (
 		}
 		p.seen[r.id] = true
 	}
+	if member == "" { // whether the provider may run it
+		p.r.results = append(p.r.results, r)
+		return v, nil
+	}
 	r.output = outputOf(v.Get(member))
 	p.r.results = append(p.r.results, r)
 	name := r.name
 	if !legacy {
 		name = p.r.calls[r.id]
 	}
-	if why := p.withheld(name, r.output); why != "" {
+	if why := p.withheld(name, r.output, r.failed); why != "" {
 		return set(v, member, quote("[helm] output withheld: "+why)), nil
 	}
 	return v, nil
@@ -423,14 +452,18 @@ func (p *reader) blocks(m rawjson.Value, n int, role string) (rawjson.Value, err
 
 // input reads the input of the responses API.
 func (p *reader) input(v rawjson.Value) (rawjson.Value, error) {
+	all := p.answered()
 	if v.Kind() == rawjson.String {
 		p.r.words = v.Text()
-		return v, nil
+		if len(all) == 0 {
+			return v, nil
+		}
+		message := append(append([]byte(`{"role":"user","content":`), v.Raw()...), '}')
+		return rawjson.List(append(all, message)), nil
 	}
 	if v.Exists() && v.Kind() != rawjson.Array {
 		return v, bad("input is to be a text or a list")
 	}
-	var all [][]byte
 	n := 0
 	for item := range v.Elements() {
 		now, err := p.item(item, n)
@@ -467,6 +500,8 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 		if role == "user" {
 			p.r.words = text(v.Get("content"))
 		}
+	case kind == "reasoning" && p.orphan != nil && p.orphan(v.Get("id").Text()):
+		return rawjson.Value{}, nil // the API refuses one that nothing follows
 	case kind == "function_call" || kind == "custom_tool_call":
 		p.call(v.Get("call_id").Text(), spaced(v))
 	case callNames[kind] != "":
@@ -474,10 +509,15 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 	case kind == "mcp_approval_request":
 		p.call(v.Get("id").Text(), v.Get("server_label").Text()+"__"+v.Get("name").Text())
 	case strings.HasSuffix(kind, "_call_output"):
-		return p.result(v, "output", result{id: v.Get("call_id").Text()}, false)
-	case kind == "mcp_approval_response" && !v.Get("approve").Is("true"):
-		_, err := p.result(v, "", result{id: v.Get("approval_request_id").Text(), drop: true}, false)
-		return v, err
+		id := v.Get("call_id").Text()
+		if kind == "local_shell_call_output" && id == "" {
+			id = v.Get("id").Text()
+		}
+		return p.result(v, "output", result{id: id}, false)
+	case kind == "mcp_approval_response":
+		agreed := v.Get("approve").Is("true")
+		r := result{id: v.Get("approval_request_id").Text(), agreed: agreed, drop: !agreed}
+		return p.result(v, "", r, false)
 	case kind == "additional_tools", kind == "tool_search_output":
 		tools, err := p.r.offer.filter(v.Get("tools"), "", p.names, p.of)
 		if err != nil {

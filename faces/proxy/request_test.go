@@ -10,24 +10,24 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// A shelf is a catalog: what begins with ok is callable, and some of it is pinned.
-type shelf struct {
+// A board is a catalog: what begins with ok is callable, and some of it is pinned.
+type board struct {
 	pins   map[string]contracts.Digest
 	hosted map[string]bool
 	asked  []string // entries of hosted tools
 }
 
-func (s *shelf) callable(tool string) (contracts.Digest, bool) {
+func (s *board) callable(tool string) (contracts.Digest, bool) {
 	return s.pins[tool], strings.HasPrefix(tool, "ok")
 }
 
-func (s *shelf) permit(tool string, entry []byte) bool {
+func (s *board) permit(tool string, entry []byte) bool {
 	s.asked = append(s.asked, tool+" "+string(entry))
 	return s.hosted[tool]
 }
 
-func (s *shelf) read(a api, body string) (*request, error) {
-	p := &reader{api: a, of: s, withheld: func(tool string, output []byte) string {
+func (s *board) read(a api, body string) (*request, error) {
+	p := &reader{api: a, of: s, withheld: func(tool string, output []byte, _ bool) string {
 		if tool == "ok_pinned" && string(output) != "fine" {
 			return "SCHEMA_VIOLATION"
 		}
@@ -42,7 +42,7 @@ func TestRequestTools(t *testing.T) {
 	t.Parallel()
 	pin, err := contracts.DefinitionOf([]byte(`{"name":"ok_pinned","description":"as pinned"}`))
 	require.NoError(t, err)
-	s := &shelf{pins: map[string]contracts.Digest{"ok_pinned": pin}, hosted: map[string]bool{"hosted.web_search": true}}
+	s := &board{pins: map[string]contracts.Digest{"ok_pinned": pin}, hosted: map[string]bool{"hosted.web_search": true}}
 	for _, x := range []struct {
 		name, in, out, removed string
 		api                    api
@@ -122,7 +122,7 @@ func TestRequestTools(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]contracts.Digest{"ok.a": want}, r.offer.tools)
 	assert.NotContains(t, strings.Join(s.asked, "\n"), "SECRET")
-	assert.Contains(t, s.asked, `hosted.mcp [{"url":"https://a.example","authorization_token":true}]`)
+	assert.Contains(t, s.asked, `hosted.mcp {"url":"https://a.example","authorization_token":true}`)
 }
 
 // TestRequestRefused: what is not governed in any form, and a choice that forces what was removed.
@@ -161,7 +161,7 @@ func TestRequestRefused(t *testing.T) {
 		{"a hosted tool", `{"tools":[{"type":"function","name":"ok"},{"type":"web_search"}],` +
 			`"tool_choice":{"type":"web_search"}}`, responsesAPI, 403},
 	} {
-		_, err := (&shelf{}).read(x.api, x.body)
+		_, err := (&board{}).read(x.api, x.body)
 		var r *refusal
 		require.ErrorAs(t, err, &r, x.name)
 		assert.Equal(t, x.status, r.status, "%s: %v", x.name, err)
@@ -172,7 +172,7 @@ func TestRequestRefused(t *testing.T) {
 // replaced.
 func TestRequestResults(t *testing.T) {
 	t.Parallel()
-	s := &shelf{}
+	s := &board{}
 	r, err := s.read(chatAPI, `{"messages":[{"role":"user","content":"pay"},{"role":"assistant","tool_calls":[`+
 		`{"id":"c1","type":"function","function":{"name":"ok_pinned","arguments":"{}"}},{"id":"c2","type":"custom",`+
 		`"custom":{"name":"ok_b","input":""}}]},`+
@@ -207,7 +207,7 @@ func TestRequestResults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "resp_1", r.previous)
 	assert.Equal(t, []result{{id: "f1", output: []byte("x")}, {id: "s1", output: []byte(`[{"stdout":"a"}]`)},
-		{id: "m1", output: []byte{}, drop: true}}, r.results)
+		{id: "m1", drop: true}}, r.results)
 	assert.Equal(t, map[string]string{"f1": "ok.a"}, r.calls)
 	assert.Equal(t, "go on", r.words)
 }

@@ -20,6 +20,7 @@ type responsesStream struct {
 	hosted  func(tool string) bool
 	shell   bool // a shell_call is the app's to run
 	most    int
+	watch   watch
 
 	items   map[int]*responseItem // by the index as it came
 	calls   int
@@ -36,14 +37,15 @@ type responsesStream struct {
 
 // A responseItem is an item of a response.
 type responseItem struct {
-	kind  string
-	id    string
-	call  bool // it is held
-	done  bool
-	out   int           // its index for the app
-	added rawjson.Value // as it began
-	args  bytes.Buffer  // what came of its arguments in fragments
-	parts bool          // there were fragments
+	kind   string
+	id     string
+	call   bool // it is held
+	done   bool
+	denied bool
+	out    int           // its index for the app
+	added  rawjson.Value // as it began
+	args   bytes.Buffer  // what came of its arguments in fragments
+	parts  bool          // there were fragments
 }
 
 func newResponses(j judge, session string, pass map[string]bool, hosted func(string) bool, shell bool,
@@ -51,6 +53,10 @@ func newResponses(j judge, session string, pass map[string]bool, hosted func(str
 	return &responsesStream{judge: j, session: session, pass: pass, hosted: hosted, shell: shell, most: most,
 		items: map[int]*responseItem{}, sent: map[int][]byte{}}
 }
+
+func (s *responsesStream) holding() int { return s.held }
+
+func (s *responsesStream) sequence() int { return s.seq }
 
 func (s *responsesStream) end() error {
 	if !s.over {
@@ -118,6 +124,7 @@ func (s *responsesStream) opening(kind string, v rawjson.Value) ([]frame, error)
 		return nil, errShape
 	}
 	s.begun = true
+	s.watch.begin(v.Get("response").Get("id").Text())
 	return []frame{s.numbered(kind, v, 0)}, nil
 }
 
@@ -266,13 +273,30 @@ func (s *responsesStream) itemDone(ctx context.Context, kind string, v rawjson.V
 	}
 	it.done = true
 	if !it.call {
+		s.hosts(item)
 		s.sent[it.out] = item.Raw()
 		return []frame{s.numbered(kind, with(v, "item", item.Raw()), it.out)}, nil
 	}
 	return s.judged(ctx, it, item)
 }
 
-// readCall returns the call of an item, and a function that returns the item with other arguments.
+// hosts tells of an item that is done if the provider ran it.
+func (s *responsesStream) hosts(item rawjson.Value) {
+	kind := item.Get("type").Text()
+	tool := responseHosted[kind]
+	if kind == "shell_call" {
+		tool = "shell"
+	}
+	if tool == "" {
+		return
+	}
+	s.watch.run(tool, item.Raw())
+	if request := item.Get("approval_request_id").Text(); request != "" && s.watch.done != nil {
+		s.watch.done(request, item.Raw())
+	}
+}
+
+// readCall returns the call of an item.
 func readCall(it *responseItem, item rawjson.Value) (c call, err error) {
 	of := responseCalls[it.kind]
 	args := item.Get(of.arguments)
@@ -337,6 +361,7 @@ func spaced(item rawjson.Value) string {
 // judged releases a call that is done and allowed, in its place, or keeps its refusal.
 func (s *responsesStream) judged(ctx context.Context, it *responseItem, item rawjson.Value) (out []frame, err error) {
 	if status := item.Get("status"); status.Exists() && status.Text() != "completed" {
+		it.denied = true
 		return nil, nil // cut short: it is not judged, and nobody gets it
 	}
 	c, err := readCall(it, item)
@@ -346,6 +371,7 @@ func (s *responsesStream) judged(ctx context.Context, it *responseItem, item raw
 	r := s.judge(ctx, c)
 	s.rulings = append(s.rulings, r)
 	if !r.allowed {
+		it.denied = true
 		if len(s.refused) > 0 {
 			s.refused = append(s.refused, "\n\n"...)
 		}
@@ -402,6 +428,12 @@ func (s *responsesStream) finish(kind string, v rawjson.Value) (out []frame, err
 		}
 	}
 	s.over = true
+	var last thought
+	for _, at := range slices.Sorted(maps.Keys(s.items)) {
+		it := s.items[at]
+		last.next(&s.watch, it.kind, it.id, it.denied)
+	}
+	last.next(&s.watch, "", "", false)
 	if len(s.refused) > 0 {
 		out = s.refusal()
 	}
