@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // ourAnswers are those of this module to the published vectors, by case.
@@ -111,6 +112,7 @@ func wrong(answer string) string {
 // other one; FORMAT is lost.
 func TestGradeWrong(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	v := Vectors()
 	good := ourAnswers(t)
 	cases, err := vectorCases(v)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
 )
 
@@ -82,6 +83,7 @@ var judged = map[string]string{
 // one does, so each was checked by both.
 func TestSecondImplementation(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	theirs := secondAnswers(t)
 	v := os.DirFS("vectors")
 	cases, err := vectorCases(v)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -50,6 +51,7 @@ func TestOpenSaysNames(t *testing.T) {
 // A report whose bytes were changed anywhere, or that another key signed, is refused.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	signed, err := passing(nil).Sign(keyOf("signer"))
 	require.NoError(t, err)
 	_, err = Open(signed.Envelope)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/vectorfile"
 	"github.com/helmkernel/helm/sandbox"
 )
@@ -134,6 +135,7 @@ func TestVectorsAnswered(t *testing.T) {
 // package sandbox, where compiler and interpreter must agree on them.
 func TestVectorsMetered(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	runtime, err := sandbox.New(sandbox.Options{})
 	if err != nil {
 		t.Skip("no module was run: ", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 const tree = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -228,6 +229,7 @@ func randomSandbox(r *rand.Rand) Sandbox {
 // numbers.
 func TestWithinIsAPartialOrder(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	canonical := func(s Sandbox) string {
 		s.Args = nil

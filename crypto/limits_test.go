@@ -44,6 +44,7 @@ func allocated(f func()) uint64 {
 // TestLimits tries texts just within each limit and just beyond it.
 func TestLimits(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	keys := manyKeys(100000)
 	for _, test := range []struct {
 		name, good, bad, what string
@@ -76,6 +77,7 @@ func TestLimits(t *testing.T) {
 // TestIsArgs wraps arguments into another text, as records do, and calls IsArgs there.
 func TestIsArgs(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	keys, array := manyKeys(50_000), `{"a":`+strings.Repeat("[", 63)+strings.Repeat("]", 63)+`}`
 	type row struct{ Name, Good, Bad string }
 	for _, test := range append(table.Read[row](t, "is_args", 12), []row{

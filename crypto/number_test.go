@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -131,6 +132,7 @@ func preserved(token string) bool {
 // rule.
 func TestNumberRule(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(7, 8))
 	var accepted, refused int
 	for range 50000 {

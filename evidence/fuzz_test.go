@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/forge"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -68,6 +69,7 @@ func FuzzVerify(f *testing.F) {
 // FuzzMembers takes the contents of members of a valid pack; the archive is right. As above,
 // -fuzzminimizetime=1x.
 func FuzzMembers(f *testing.F) {
+	race.Alone(f)
 	good := fuzzPacks(f)
 	for of, b := range good.packs {
 		ms := forge.Untar(f, b)

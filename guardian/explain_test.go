@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/internal/value"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -234,6 +235,7 @@ func TestTraceNearest(t *testing.T) {
 // Without Values a trace has no value of a call, in text or JSON; with them it has.
 func TestExplainHidesValues(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	p := mustCompile(t, traced)
 	words := bundle("w", toolText("put", `"a":{"type":"string"},"b":{"type":"array","items":{"type":"string"}},"c":{"type":"object","properties":{"d":{"type":"string"}},"required":["d"]}`, "a", "b", "c"), `
 		{"id":"eq","deny":"put","when":{"any":[{"arg":"/a","eq":"x"},{"arg":"/c/d","finds":"^x$"},{"arg":"/a","eq":{"arg":"/c/d"}}]}},
@@ -281,6 +283,7 @@ func TestTraceJSON(t *testing.T) {
 // scratch memory.
 func TestExplainLeavesNothing(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	p := mustCompile(t, thousand(2), ungated)
 	in := inputs(t, "t", `{"path":"/srv/data/report.txt","n":7}`)
 	r, why := p.Judge(in, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/several"
 )
 
@@ -53,6 +54,7 @@ func (s spoilt) errors(t testing.TB) []string {
 // One fault is one error, whatever follows from it: that of each table of refusals.
 func TestOneFaultOneError(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	labels := floor("labels", labelled)
 	var all []spoilt
 	add := func(good string, others []string, list []refusal) {
@@ -85,6 +87,7 @@ func TestOneFaultOneError(t *testing.T) {
 // Of two faults both are reported, and nothing that neither of them alone is reported for.
 func TestTwoFaults(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	labels := floor("labels", labelled)
 	r := rand.New(rand.NewPCG(61, 62))
 	bundles := slices.DeleteFunc(readRefusals(t, "bundle_refusals", 247), func(c refusal) bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A planted hole is a policy that allows what its author's sentence does not. The sound policy is
@@ -219,6 +220,7 @@ func search(t *testing.T, z *fuzzer, most int) (calls int, fault error) {
 // Fuzz finds each hole, and nothing in what was meant.
 func TestFuzzFindsHoles(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	require.Len(t, plantedHoles, 12)
 	for name, h := range plantedHoles {
 		z, err := h.fuzzer(t, h.input, h.hole)
@@ -408,6 +410,7 @@ func FuzzToy(f *testing.F) {
 
 func TestFuzzFails(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	cmd := exec.Command(os.Args[0], "-test.run", "^FuzzToy$")
 	cmd.Env = append(os.Environ(), toyVariable+"=fuzz")
 	out, err := cmd.CombinedOutput()

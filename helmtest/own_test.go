@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 )
 
@@ -101,6 +102,7 @@ func call(tool, args string, c helm.Caller) helm.Intent {
 // Fuzz finds nothing in the policies of this repository.
 func TestFuzzOwnPolicies(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	most := 1000
 	if testing.Short() {
 		most = 200

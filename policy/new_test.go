@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // servers returns what published servers answered to tools/list, by name.
@@ -56,6 +57,7 @@ func forms(list []map[string]any) map[string]any {
 // nothing, and has a note for each place of the schemas that is not as it was.
 func TestNew(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	tools, noted := 0, 0
 	for name, list := range servers(t) {
 		for form, v := range forms(list) {
@@ -184,6 +186,7 @@ func TestNewDocument(t *testing.T) {
 // TestNewMany: a schema with more places than are mended is not taken over, and soon.
 func TestNewMany(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	var b strings.Builder
 	for i := range 600 {
 		b.WriteString(`,"p` + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + `":{"not":{}}`)

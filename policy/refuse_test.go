@@ -48,6 +48,7 @@ func TestAliasBomb(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	long := "a: " + strings.Repeat("x", maxYAML-3)
 	mustParse(t, "a.yaml", long)
 	mustRefuse(t, "a.yaml", long+"x", "a.yaml:1:1: YAML of more than 1 MiB; split the document, or write it as JSON")

@@ -107,6 +107,7 @@ func readRepository() (stacks [][]contracts.Document, err error) {
 // New writes.
 func TestSchema(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	check, layers := valid(t), map[string]int{}
 	stacks, err := repository()
 	require.NoError(t, err)

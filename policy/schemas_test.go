@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // schemasText has the schema of a tool's arguments on line 7, and that of its response on line 8.
@@ -64,6 +65,7 @@ func wide(n int) string {
 // enough, or the refusal would prove nothing.
 func TestSchemaLimits(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const plain = `{type: object}`
 	for _, c := range []struct{ name, good, bad, says string }{
 		{"exploding references", doubling(8), doubling(25),

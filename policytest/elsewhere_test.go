@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 const offset = "HELM_TEST_OFFSET" // of the time zone that a process of TestElsewhere runs in
@@ -23,6 +24,7 @@ const offset = "HELM_TEST_OFFSET" // of the time zone that a process of TestElse
 // clock would differ.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	if zone := os.Getenv(offset); zone != "" {
 		d, err := time.ParseDuration(zone)
 		require.NoError(t, err)

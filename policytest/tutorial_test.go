@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestTutorial runs the tutorial of docs/TESTING.md in an empty directory, block by block: what a
@@ -17,6 +19,7 @@ import (
 // module.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("it builds another module")
 	}

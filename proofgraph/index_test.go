@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
@@ -63,6 +64,7 @@ func TestIndexRefusesLamportTimesBeyondTheEntry(t *testing.T) {
 
 // An entry takes 44 bytes and its part of the pages, at every size: nothing doubles.
 func TestIndexMemory(t *testing.T) {
+	race.Alone(t)
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -390,6 +391,7 @@ func b64(k crypto.PrivateKey) string { return string(crypto.AppendBase64(nil, pu
 // Every flipped bit and every truncation is refused.
 func TestReceiptMangled(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	kernel, state := key(t, "kernel"), trust(t, nil)
 	good := sign(t, kernel,
 		statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"})))

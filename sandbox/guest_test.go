@@ -21,6 +21,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A room is a Runtime of a test.
@@ -400,6 +401,7 @@ func TestSameEverywhere(t *testing.T) {
 
 // And over many runs, on one processor and on two.
 func TestSameOverRuns(t *testing.T) {
+	race.Alone(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	r := newRoom(t)
 	for _, wasm := range [][]byte{clocks(7), command(forever(i32(1), grow, drop)).bytes(), prints(1, "x", unreachable).bytes()} {

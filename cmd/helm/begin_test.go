@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // What a reader of docs/mcp.md has besides helm.
@@ -31,6 +33,7 @@ var varies = regexp.MustCompile(`[0-9a-f]{16,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|[A-Za-z
 // there.
 func TestBegin(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const name = "../../docs/mcp.md"
 	b, err := os.ReadFile(name)
 	require.NoError(t, err)

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/cli.md")
@@ -32,6 +34,12 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "full": full, "ascii": isASCII,
 			"await": awaitFile, "nonce": setNonce},
+		Condition: func(name string) (bool, error) {
+			if name != "race" {
+				return false, fmt.Errorf("no condition %s", name)
+			}
+			return race.Enabled, nil
+		},
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/policy"
 )
 
@@ -24,6 +25,7 @@ import (
 // pinned, and allows nothing. What a server says is a declaration or a comment, and nothing more.
 func TestRenewalOnlyAdds(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	files, err := filepath.Glob("../../internal/jsonschema/testdata/servers/*.json")
 	require.NoError(t, err)
 	dir, n := t.TempDir(), 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 var errErased = errors.New("erased")
@@ -478,6 +479,7 @@ func TestSessionHeld(t *testing.T) {
 // list of what was said has them.
 func TestSessionSourcesModel(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(12, 6))
 	found, full := 0, 0
 	for range 150 {

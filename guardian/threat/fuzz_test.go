@@ -22,6 +22,7 @@ func compare(t testing.TB, text []byte) {
 
 // FuzzScan compares Scan with slow over any bytes, and over the mix of fragments that they say.
 func FuzzScan(f *testing.F) {
+	race.Alone(f)
 	for _, c := range readCases(f) {
 		f.Add([]byte(c.has))
 		f.Add([]byte(c.not))

@@ -53,6 +53,7 @@ func readCases(t testing.TB) (cases []testCase) {
 
 func TestCases(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	rows := make(map[Set]int)
 	for _, c := range readCases(t) {
 		rows[c.signal]++
@@ -86,6 +87,7 @@ func TestOneByte(t *testing.T) {
 // Without any one of its bytes, the shortest text has the signal no more.
 func TestShortest(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	rows := make(map[Set]int)
 	for _, row := range table.Read[struct{ Signal, Text string }](t, "shortest", 47) {
 		signal, ok := Lookup(row.Signal)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -46,6 +47,7 @@ func TestOpen(t *testing.T) {
 // name is not in the text of the schema.
 func TestNoUndeclaredMember(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := &random{Rand: rand.New(rand.NewPCG(9, 10))}
 	compiled, tried, valid := 0, 0, 0
 	for range 3000 {
@@ -146,6 +148,7 @@ func TestDefaults(t *testing.T) {
 // filling stops a little after 1 MiB.
 func TestDefaultsBounded(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	long := strings.Repeat("x", 100_000)
 	s := compile(t,
 		`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","properties":{"l":{"type":"string","default":"`+

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func nesting(v crypto.Value) int {
@@ -45,6 +46,7 @@ func TestDepth(t *testing.T) {
 // No valid value is nested deeper than Depth, for any schema; for some schemas a value reaches it.
 func TestDepthBounds(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := &random{Rand: rand.New(rand.NewPCG(7, 8)), closed: true}
 	bounded, reached := 0, 0
 	for range 1500 {

@@ -14,6 +14,8 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A serverTool is one of a server's answer to tools/list.
@@ -28,6 +30,7 @@ type serverTool struct {
 // schema describes, and none that it refuses is allowed.
 func TestServers(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	files, err := filepath.Glob("testdata/servers/*.json")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 10, "servers")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/table"
 )
 
@@ -71,6 +72,7 @@ func TestViolationKeepsSecrets(t *testing.T) {
 // TestConstraintShort: the length of a violation is bounded for every schema.
 func TestConstraintShort(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	var names, values []string
 	for i := range 3000 {
 		names = append(names, fmt.Sprintf(`"name%d%s":{}`, i, strings.Repeat("x", i)))
@@ -93,6 +95,7 @@ func TestConstraintShort(t *testing.T) {
 // TestMultipleOfExact compares with rational arithmetic.
 func TestMultipleOfExact(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	number := func() string {
 		digits := fmt.Sprint(r.Uint64N([]uint64{10, 100, 1e6, 1e15}[r.IntN(4)]))
@@ -261,6 +264,7 @@ func TestTextOfStrings(t *testing.T) {
 // TestLarge: values and schemas that would take hours, were anything quadratic.
 func TestLarge(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	const n = 100_000
 	list := func(format string) string {
 		var b strings.Builder

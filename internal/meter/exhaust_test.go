@@ -50,6 +50,7 @@ func TestEndless(t *testing.T) {
 // same.
 func TestSlices(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	fib := cat(get(0), i32(2), 0x48, opIf, noType, get(0), opReturn, opEnd,
 		get(0), i32(1), 0x6b, call(1), get(0), i32(2), 0x6b, call(1), 0x6a)
 	// Three nested loops that store what they count, with a fill in the middle one.
@@ -95,6 +96,7 @@ func TestSlices(t *testing.T) {
 // bounded. With slices of one every check asks that finds anything charged.
 func TestChecks(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	leaf := func(n int) function { return function{signature: ">", body: times(n-1, cat(opNop))} } // and the end
 	small, large := leaf(maxUnchecked), leaf(maxUnchecked+1)
 	for _, c := range []struct {

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/tetratelabs/wazero"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // limitsOf are the limits of a table or a memory.
@@ -191,6 +193,7 @@ func TestTableMaximum(t *testing.T) {
 // it returns of a module that the engine takes is one that the engine takes.
 func TestTruncated(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	whole := everything().bytes()
 	_, err := Rewrite(whole, 16)
 	require.NoError(t, err, "or the refusals would prove nothing")

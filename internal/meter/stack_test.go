@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // TestStackWeight calls a function in itself as often as its weight allows, and once more.
@@ -39,6 +41,7 @@ func TestStackWeight(t *testing.T) {
 // before the engine's own stack does.
 func TestStackEnds(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	locals := strings.Repeat("l", 499)
 	uses := func(n int) (code []byte) { // the locals, before and after a call: the engine's frame holds them
 		for l := range n {

@@ -4,11 +4,11 @@ package race
 
 import "testing"
 
-// Alone skips a test of one goroutine under the race detector: it has nothing to detect there, and
-// the run without the detector covers the rest.
+// Alone skips a test under the race detector that has nothing for it to detect: one of a single
+// goroutine, or of goroutines that other tests race. The run without the detector covers the rest.
 func Alone(t testing.TB) {
 	t.Helper()
 	if Enabled {
-		t.Skip("one goroutine alone: it runs without the race detector")
+		t.Skip("nothing is raced here that is not raced elsewhere: it runs without the race detector")
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A state has at most 4,096 keys, those that were revoked included: a state of more is none, and an
 // event that would add one is refused. All other events are taken.
 func TestMostKeys(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	w := &world{t, nil, large(t, maxKeys-1, 0), 1, nil}
 	take := func(e contracts.TrustEvent, by ...string) {
 		t.Helper()
@@ -45,6 +47,7 @@ func TestMostKeys(t *testing.T) {
 // At most 65,536 delegations have ended.
 func TestMostDelegations(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	w := &world{t, nil, large(t, 0, maxEnded-1), 1, nil}
 	w.must(w.undelegate("a grant", "bob"), "bob")
 	require.Equal(t, maxEnded, w.state.ended.len())

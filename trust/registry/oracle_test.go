@@ -208,6 +208,7 @@ func TestOracleStates(t *testing.T) {
 // all else signed again: the fold refuses each by the check in its list.
 func TestOracleMutations(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	if testing.Short() {
 		t.Skip("-short: the oracle's mutations take five seconds; without it they run")
 	}

@@ -220,6 +220,7 @@ func fold(t *testing.T, pack []byte) (charges int, err error) {
 // BUDGET looks at.
 func TestOracleCharges(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	o := newOracle(t, "the charges of packs which it makes (TestBudgets has its own)")
 	pack := o.gen().Build()
 	if n, err := fold(t, pack); err != nil || n < 6 {

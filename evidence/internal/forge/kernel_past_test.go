@@ -199,6 +199,7 @@ func (o *host) pack() ([]byte, evidence.Options) {
 // says.
 func TestKernelPast(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	ended := map[contracts.ReasonCode]int{}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -91,6 +91,7 @@ func TestDeletedBytes(t *testing.T) {
 
 func TestInsertedBytes(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	p := newProperty(t, "X04")
 	for _, c := range []byte{0, ' ', '\n', 0xff} {
 		p.each(len(p.pack)+1, 500, func(i int) []byte { return slices.Insert(bytes.Clone(p.pack), i, c) })

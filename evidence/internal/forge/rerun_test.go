@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A boxed is the pack of SandboxLog.
@@ -272,6 +273,7 @@ func later(m *Model, first *Node, by contracts.Time) {
 // it follows from. It is found, by the check that it is for.
 func TestRerunFinds(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	b := newBoxed(t)
 	for _, x := range rewrites {
 		t.Run(x.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -363,6 +364,7 @@ var otherPasts = map[string]func(*Model){
 // TestNotReplayable: what cannot be replayed is counted and named, and is no fault.
 func TestNotReplayable(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	w := newTampered(t)
 	newer := contracts.Engine{Rules: 99, Threat: 7}
 	others := evidence.Replay{Replayed: 3, KernelsOwn: 4, NotReplayable: 15, Engines: []contracts.Engine{newer}}

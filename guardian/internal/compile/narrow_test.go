@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // whole compiles a stack with overlays over it as one: what Narrow does without reading the stack.
@@ -92,6 +93,7 @@ func (r random) wrong(i int) string {
 // session under the wider stack; and the first error is the same, with its place.
 func TestNarrowedRequirements(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := random{rand.New(rand.NewPCG(5, 6))}
 	refused := map[string]int{}
 	for n := 0; n < 4000; n++ {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/internal/shared"
 )
 
@@ -333,6 +334,7 @@ func nearly(r *rand.Rand) (value string, texts []string) {
 // The answers are those of the slow matcher, for values that are nearly in a text.
 func TestTextsModel(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(12, 4))
 	found := 0
 	const runs = 20_000
@@ -349,6 +351,7 @@ func TestTextsModel(t *testing.T) {
 // answers: wherever in the text the place is at which it is free.
 func TestTextsOften(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	r := rand.New(rand.NewPCG(12, 5))
 	for _, c := range []struct{ value, often string }{
 		{"aaaa", "a"}, {strings.Repeat("a", 256), "a"}, {"abababab", "ab"}, {"aab aab", "aab "}, {"a.a.a", "a."},

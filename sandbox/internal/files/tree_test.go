@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
@@ -150,6 +151,7 @@ func (b bad) Open(name string) (fs.File, error) {
 
 func TestTreeRefuses(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	many := fstest.MapFS{}
 	for i := range maxTreeFiles + 1 {
 		many["f/"+crypto.Sum([]byte{byte(i), byte(i >> 8)}).String()] = file("")
