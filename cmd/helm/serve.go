@@ -48,7 +48,7 @@ func wrap(a *app) *cobra.Command {
 			return err
 		}
 		server := mcp.Server{Name: *name, Command: args, Env: *env, Stderr: os.Stderr}
-		return hold(c.Context(), a, conf, []mcp.Server{server}, *session, overStdio)
+		return hold(c.Context(), a, conf, fronting([]mcp.Server{server}, *session, overStdio))
 	}
 	return c
 }
@@ -74,14 +74,14 @@ func serve(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		face := overHTTP
+		face := face(overHTTP)
 		switch {
 		case *stdio:
 			face = overStdio
 		case *session != "":
 			return wrongly(c, errors.New("--session is of --stdio: over HTTP clients name their sessions"))
 		}
-		return hold(c.Context(), a, conf, servers, *session, face)
+		return hold(c.Context(), a, conf, fronting(servers, *session, face))
 	}
 	return c
 }
@@ -93,13 +93,64 @@ func sessionFlag(c *cobra.Command) *string {
 // A held state is what a process serves.
 type held struct {
 	*state.State
-	gateway *mcp.Gateway
+	gateway *mcp.Gateway // nil: none
 	who     *auth.Auth
 	log     *slog.Logger
 
 	mu    sync.Mutex
 	again []func() error // what else is read again
+	last  []func()       // what is closed before the state is
 	ends  time.Time      // when what runs must have ended; zero: it does not end yet
+}
+
+// closes adds something that is closed when what was served has ended, or its time is over.
+func (h *held) closes(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = append(h.last, f)
+}
+
+func (h *held) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.last {
+		f()
+	}
+}
+
+// A face serves until the context ends, and then until what runs has ended.
+type face func(context.Context, *app, *held) error
+
+// fronting returns a face with a gateway before MCP servers. Over stdio the session has this name;
+// empty, it is a fresh one.
+func fronting(servers []mcp.Server, session string, then face) face {
+	return func(ctx context.Context, a *app, h *held) error {
+		if err := h.front(servers, session); err != nil {
+			return err
+		}
+		return then(ctx, a, h)
+	}
+}
+
+// front puts a gateway before MCP servers.
+func (h *held) front(servers []mcp.Server, session string) error {
+	if session == "" {
+		session = "mcp-" + strings.ToLower(rand.Text())
+	}
+	conf := h.Config()
+	g, err := mcp.NewGateway(mcp.GatewayOptions{
+		Kernel: h.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: h.log,
+		Session: auth.SessionName(helm.Caller{}, session), Limits: h.who,
+		Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait, Govern: conf.Govern,
+	})
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.gateway = g
+	h.mu.Unlock()
+	h.closes(func() { _ = g.Close() })
+	return nil
 }
 
 // late returns when what runs must have ended. The time begins with the first call.
@@ -129,25 +180,14 @@ func drainOf(c *state.Config) time.Duration {
 
 // hold opens the state directory, and serves until the context ends. What runs then has as long as
 // the configuration says.
-func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server, session string,
-	face func(context.Context, *app, *held) error) error {
+func hold(ctx context.Context, a *app, conf *state.Config, serves face) error {
 	log := slog.New(slog.NewTextHandler(a.errs, nil))
 	s, err := state.Open(ctx, conf, state.Options{Log: log})
 	if err != nil {
 		return err
 	}
-	if session == "" {
-		session = "mcp-" + strings.ToLower(rand.Text())
-	}
 	h := &held{State: s, log: log}
-	if h.who, err = whoAsks(conf, s.Tokens(), log); err == nil {
-		h.gateway, err = mcp.NewGateway(mcp.GatewayOptions{
-			Kernel: s.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: log,
-			Session: auth.SessionName(helm.Caller{}, session), Limits: h.who,
-			Approvals: s.Approvals(), ApprovalWait: conf.ApprovalWait, Govern: conf.Govern,
-		})
-	}
-	if err != nil {
+	if h.who, err = whoAsks(conf, s.Tokens(), log); err != nil {
 		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	ended := make(chan struct{})
@@ -157,7 +197,7 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 		defer late.Stop()
 		select {
 		case <-late.C:
-			_ = h.gateway.Close()
+			h.close()
 		case <-ended:
 		}
 	})
@@ -170,12 +210,12 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 			h.reload(ctx)
 		}
 	}()
-	err = face(ctx, a, h)
+	err = serves(ctx, a, h)
 	close(ended)
 	signal.Stop(hup)
 	close(hup)
 	<-reloaded
-	_ = h.gateway.Close()
+	h.close()
 	late := h.late()
 	if least := time.Now().Add(time.Second); late.Before(least) {
 		late = least // for a checkpoint
@@ -187,11 +227,12 @@ func hold(ctx context.Context, a *app, conf *state.Config, servers []mcp.Server,
 
 // reload reads again what may change. The state says what it has not taken.
 func (h *held) reload(ctx context.Context) {
-	if h.Reload(ctx) == nil {
-		h.gateway.Changed()
-	}
+	err := h.Reload(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err == nil && h.gateway != nil {
+		h.gateway.Changed()
+	}
 	for _, again := range h.again {
 		if err := again(); err != nil {
 			h.log.Error("reload", "error", err)

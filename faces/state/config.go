@@ -34,6 +34,9 @@ type Config struct {
 	SessionRequired bool
 	SessionIdle     time.Duration // after which a face closes a session for good; 0: the face's default
 
+	OnDeny       string        // of the proxy: rewrite or 403; empty: the face's default
+	PassMembers  []string      // members that the proxy passes on though it does not know them
+	PassHeaders  []string      // headers of requests that it passes on, besides those that it knows
 	ApprovalWait time.Duration // how long a call waits for a person; 0: the face's default
 	Prefix       bool          // tools are named server__tool with one server, too
 	Share        bool          // one connection to a server for all clients
@@ -136,7 +139,7 @@ type configReader struct {
 
 var configKeys = []string{"helm", "dir", "policy", "listen", "upstreams", "servers", "tls",
 	"insecure_plain_http", "hosts", "origins", "session_headers", "session_required", "session_idle", "approval_wait",
-	"prefix", "share", "resources", "mcp", "limits"}
+	"on_deny", "pass_members", "pass_headers", "prefix", "share", "resources", "mcp", "limits"}
 
 func (r *configReader) read(p keyed.Node) {
 	if !r.Object(p, configKeys...) {
@@ -173,6 +176,12 @@ func (r *configReader) read(p keyed.Node) {
 	if x := p.Get("session_idle"); x.Exists() {
 		c.SessionIdle = r.short(x, 365*24*time.Hour)
 	}
+	if x := p.Get("on_deny"); x.Exists() {
+		if c.OnDeny = r.Text(x); c.OnDeny != "rewrite" && c.OnDeny != "403" {
+			r.Refuse(x.At, "neither rewrite nor 403", `write on_deny: rewrite, or on_deny: "403"`)
+		}
+	}
+	c.PassMembers, c.PassHeaders = r.members(p.Get("pass_members")), r.headers(p.Get("pass_headers"))
 	c.ApprovalWait = r.short(p.Get("approval_wait"), 5*time.Minute)
 	c.Prefix, c.Share = r.Flag(p.Get("prefix")), r.Flag(p.Get("share"))
 	if x := p.Get("resources"); x.Exists() {
@@ -355,7 +364,8 @@ func (r *configReader) hosts(p keyed.Node) []string {
 	return list
 }
 
-// headers reads names of headers that may name a session: not those that mean something else.
+// headers reads names of headers that may name a session, or be passed on: not those that mean
+// something else.
 func (r *configReader) headers(p keyed.Node) []string {
 	taken := []string{"authorization", "connection", "content-length", "content-type", "cookie", "helm-token",
 		"helm-user", "host", "origin", "proxy-authorization", "transfer-encoding", "x-api-key"}
@@ -369,6 +379,17 @@ func (r *configReader) headers(p keyed.Node) []string {
 			r.Refuse(at, "no name of a header", "write a name such as X-Session")
 		} else if slices.Contains(taken, strings.ToLower(s)) {
 			r.Refuse(at, "a header that says something else", "write a name such as X-Session")
+		}
+	}
+	return list
+}
+
+// members reads names of members of JSON.
+func (r *configReader) members(p keyed.Node) []string {
+	list := r.Words(p)
+	for i, s := range list {
+		if strings.EqualFold(s, "helm") {
+			r.Refuse(p.At+"/"+strconv.Itoa(i), "the member helm is HELM's own", "remove it")
 		}
 	}
 	return list

@@ -14,6 +14,7 @@
 //	trust.json   the trust state that the log begins with; what changed since is in the log
 //	tokens.json  who asks over HTTP, see package auth
 //	approvals/   requests that wait for a person, and their answers
+//	calls.idx    which session a call of the proxy belongs to, see package proxy; it may be lost
 //
 // Nothing in it may be a link, and nobody else may read the key. What is faulty is refused, with
 // what, where, and what to do; nothing is mended by guessing.

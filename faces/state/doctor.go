@@ -36,7 +36,7 @@ func Examine(ctx context.Context, file string) []Fault {
 	d.c = c
 	d.config()
 	p := d.policy()
-	if l := c.Listen; (l.Proxy != "" || l.API != "") && !c.SessionRequired && asksForSession(p) {
+	if l := c.Listen; (l.Proxy != "" || l.API != "") && !c.SessionRequired && AsksForSession(p) {
 		d.found(c.File, "the policy asks what a session had, and a request that names none begins another",
 			"write session_required: true")
 	}
@@ -233,9 +233,10 @@ func (d *doctor) versions(p *guardian.Policy, newest map[string]uint64) {
 	}
 }
 
-// asksForSession reports whether a rule or a requirement asks for approvals, earlier receipts, who
-// supplied a value, or the session itself: what a call in another session does not have.
-func asksForSession(p *guardian.Policy) bool {
+// AsksForSession reports whether a rule or a requirement of a policy asks for approvals, earlier
+// receipts, who supplied a value, or the session itself: what a call in another session does not
+// have. With such a policy each request over HTTP must name its session.
+func AsksForSession(p *guardian.Policy) bool {
 	if p == nil {
 		return false
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/handoff"
 	"github.com/helmkernel/helm/policy"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -39,6 +40,7 @@ type Options struct {
 type State struct {
 	config    *Config
 	log       *slog.Logger
+	key       crypto.PrivateKey
 	store     *filestore.Store
 	kernel    *helm.Kernel
 	desk      *handoff.Desk
@@ -65,6 +67,7 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.key = key
 	trust, err := initialTrust(c.Dir)
 	if err != nil {
 		return nil, err
@@ -187,6 +190,12 @@ func openLog(dir string, wait time.Duration) (*filestore.Store, error) {
 
 // Kernel returns the kernel. It must not be closed.
 func (s *State) Kernel() *helm.Kernel { return s.kernel }
+
+// Store returns the log, which is only to be read.
+func (s *State) Store() proofgraph.Store { return s.store }
+
+// Key returns the key of the kernel, which signs packs of its log.
+func (s *State) Key() crypto.PrivateKey { return s.key }
 
 // Desk returns the desk at which calls are handed over. It must not be closed.
 func (s *State) Desk() *handoff.Desk { return s.desk }
