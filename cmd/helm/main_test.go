@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite docs/cli.md")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"helm": main, "helmfull": fullMain, "makelog": makeLog, "makerequest": makeRequest,
-		"notes": notesServer, "makewaiting": makeWaiting, "talk": talk})
+		"notes": notesServer, "makewaiting": makeWaiting, "talk": talk, "ask": ask})
 }
 
 // TestScripts runs each script of testdata in a directory of its own: what each command answers to

@@ -34,7 +34,7 @@ func proxied(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(conf.Upstreams) == 0 {
+		if len(conf.Proxy.Upstreams) == 0 {
 			return fmt.Errorf("%s: it names no upstreams: write upstreams: and under chat, responses or messages "+
 				`a url, such as "https://api.openai.com/v1"`, conf.File)
 		}
@@ -77,7 +77,7 @@ func overProxy(ctx context.Context, a *app, h *held) error {
 func (h *held) proxy() (*proxy.Proxy, error) {
 	conf := h.Config()
 	up := map[string]proxy.Upstream{}
-	for name, u := range conf.Upstreams {
+	for name, u := range conf.Proxy.Upstreams {
 		one := proxy.Upstream{URL: u.URL}
 		if u.Key != (state.Secret{}) {
 			if _, err := u.Key.Read(); err != nil {
@@ -90,9 +90,9 @@ func (h *held) proxy() (*proxy.Proxy, error) {
 	return proxy.New(proxy.Options{
 		Kernel: h.Kernel(), Desk: h.Desk(), Auth: h.who,
 		Chat: up["chat"], Responses: up["responses"], Messages: up["messages"],
-		OnDeny: conf.OnDeny, Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait,
+		OnDeny: conf.Proxy.OnDeny, Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait,
 		Index: filepath.Join(conf.Dir, "calls.idx"), Idle: conf.SessionIdle,
-		Members: conf.PassMembers, Headers: conf.PassHeaders,
+		Members: conf.Proxy.Members, Headers: conf.Proxy.Headers,
 	})
 }
 
@@ -103,12 +103,12 @@ func banner(c *state.Config, base string, tokens, asks bool) string {
 	for _, x := range []struct{ api, path string }{
 		{"chat", "/v1/chat/completions"}, {"responses", "/v1/responses"}, {"messages", "/v1/messages"},
 	} {
-		if u, ok := c.Upstreams[x.api]; ok {
+		if u, ok := c.Proxy.Upstreams[x.api]; ok {
 			fmt.Fprintf(&b, "  POST %-21s from %s\n", x.path, u.URL)
 		}
 	}
-	b.WriteString("Not governed: what an app runs without asking a model here, calls that a model writes into its text,\n" +
-		"and single uses of what the provider runs itself, which are permitted once in each request.\n")
+	b.WriteString("Not governed: what an app runs without asking a model here, calls that a model writes into\n" +
+		"its text, and single uses of what the provider runs itself, permitted once in each request.\n")
 	switch {
 	case c.SessionRequired:
 		headers := c.SessionHeaders
@@ -118,8 +118,8 @@ func banner(c *state.Config, base string, tokens, asks bool) string {
 		fmt.Fprintf(&b, "Each request names its session: by the header %s, or the calls that it is about.\n",
 			strings.Join(slices.Clone(headers), ", or "))
 	case asks:
-		b.WriteString("The policy asks what a session had, and a request that names none may begin another: have apps send\n" +
-			"the header Helm-Session, and write session_required: true.\n")
+		b.WriteString("The policy asks what a session had, and a request that names none may begin another: have\n" +
+			"apps send the header Helm-Session, and write session_required: true.\n")
 	}
 	if !tokens {
 		b.WriteString("There are no tokens: whoever can log in to this machine may ask.\n")

@@ -97,7 +97,7 @@ func (h *held) unwell() string {
 	return ""
 }
 
-// listens listens at an address, and has the certificate read again at SIGHUP. The caller closes it.
+// listens listens at an address, until the caller closes it. SIGHUP has the certificate read again.
 func (h *held) listens(ctx context.Context, address string) (*auth.Listener, error) {
 	conf := h.Config()
 	l, err := auth.Listen(ctx, auth.ListenOptions{

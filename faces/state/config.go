@@ -22,9 +22,9 @@ type Config struct {
 	Dir    string   // the state directory
 	Policy []string // files of the policy
 
-	Listen    Listen
-	Upstreams map[string]Upstream // of the proxy: chat, responses, messages
-	Servers   []Server            // MCP servers, by their names
+	Listen  Listen
+	Proxy   Proxy
+	Servers []Server // MCP servers, by their names
 
 	Cert, Key      string // files of a certificate and its key; both, or none
 	Plain          bool   // insecure_plain_http: beyond loopback without TLS
@@ -34,9 +34,6 @@ type Config struct {
 	SessionRequired bool
 	SessionIdle     time.Duration // after which a face closes a session for good; 0: the face's default
 
-	OnDeny       string        // of the proxy: rewrite or 403; empty: the face's default
-	PassMembers  []string      // members that the proxy passes on though it does not know them
-	PassHeaders  []string      // headers of requests that it passes on, besides those that it knows
 	ApprovalWait time.Duration // how long a call waits for a person; 0: the face's default
 	Prefix       bool          // tools are named server__tool with one server, too
 	Share        bool          // one connection to a server for all clients
@@ -62,6 +59,14 @@ type Server struct {
 	Env     []string // names of variables that the command gets too
 	URL     string
 	Key     Secret // for the URL
+}
+
+// A Proxy is what the proxy does.
+type Proxy struct {
+	Upstreams map[string]Upstream // chat, responses, messages
+	OnDeny    string              // rewrite or 403; empty: the face's default
+	Members   []string            // that are passed on though they are not known
+	Headers   []string            // of requests that are passed on, besides those that are known
 }
 
 // Limits are bounds of faces; 0 is the face's default.
@@ -177,11 +182,11 @@ func (r *configReader) read(p keyed.Node) {
 		c.SessionIdle = r.short(x, 365*24*time.Hour)
 	}
 	if x := p.Get("on_deny"); x.Exists() {
-		if c.OnDeny = r.Text(x); c.OnDeny != "rewrite" && c.OnDeny != "403" {
+		if c.Proxy.OnDeny = r.Text(x); c.Proxy.OnDeny != "rewrite" && c.Proxy.OnDeny != "403" {
 			r.Refuse(x.At, "neither rewrite nor 403", `write on_deny: rewrite, or on_deny: "403"`)
 		}
 	}
-	c.PassMembers, c.PassHeaders = r.members(p.Get("pass_members")), r.headers(p.Get("pass_headers"))
+	c.Proxy.Members, c.Proxy.Headers = r.members(p.Get("pass_members")), r.headers(p.Get("pass_headers"))
 	c.ApprovalWait = r.short(p.Get("approval_wait"), 5*time.Minute)
 	c.Prefix, c.Share = r.Flag(p.Get("prefix")), r.Flag(p.Get("share"))
 	if x := p.Get("resources"); x.Exists() {
@@ -250,10 +255,10 @@ func (r *configReader) upstreams(p keyed.Node) {
 			u.URL = r.url(x)
 		}
 		u.Key = r.secret(v)
-		if r.c.Upstreams == nil {
-			r.c.Upstreams = map[string]Upstream{}
+		if r.c.Proxy.Upstreams == nil {
+			r.c.Proxy.Upstreams = map[string]Upstream{}
 		}
-		r.c.Upstreams[names[i]] = u
+		r.c.Proxy.Upstreams[names[i]] = u
 	}
 }
 

@@ -22,6 +22,9 @@ upstreams:                                # chat has models and embeddings too
   messages:  {url: "https://api.anthropic.com/v1", key_file: anthropic.key}
 servers: {files: {command: [mcp-files, /srv/data], env: [TZ]}, crm: {url: "https://crm.example/mcp", key_env: CRM_TOKEN}}
 session_required: true
+on_deny: "403"
+pass_members: [x_custom]
+pass_headers: [X-Team]
 limits: {denials: 120, drain: 30s}
 tls: {cert: c.pem, key: k.pem}
 insecure_plain_http: true
@@ -52,8 +55,11 @@ func TestConfig(t *testing.T) {
 	assert.Equal(t, &Config{
 		File: name, Dir: at("state"), Policy: []string{at("floor.yaml"), "/etc/bank.yaml"},
 		Listen: Listen{"127.0.0.1:9090", "127.0.0.1:8080", "127.0.0.1:9191"},
-		Upstreams: map[string]Upstream{"chat": {"https://api.openai.com/v1", key}, "responses": {"https://api.openai.com/v1", key},
-			"messages": {"https://api.anthropic.com/v1", Secret{File: at("anthropic.key")}}},
+		Proxy: Proxy{
+			Upstreams: map[string]Upstream{
+				"chat": {"https://api.openai.com/v1", key}, "responses": {"https://api.openai.com/v1", key},
+				"messages": {"https://api.anthropic.com/v1", Secret{File: at("anthropic.key")}}},
+			OnDeny: "403", Members: []string{"x_custom"}, Headers: []string{"X-Team"}},
 		Servers: []Server{{Name: "crm", URL: "https://crm.example/mcp", Key: Secret{Env: "CRM_TOKEN"}},
 			{Name: "files", Command: []string{"mcp-files", "/srv/data"}, Env: []string{"TZ"}}},
 		Cert: at("c.pem"), Key: at("k.pem"), Plain: true, Hosts: []string{"helm.example"},
@@ -104,6 +110,10 @@ func TestConfigRefused(t *testing.T) {
 		head + "servers: {a: {command: [x], key_env: K}}\n":                                 "a key of a command",
 		head + "servers: {a: {command: [x], env: [\"A=b\"]}}\n":                             "no name of a variable",
 		head + "servers: {a: {url: \"https://a.example\", env: [TZ]}}\n":                    "env of a url",
+		head + "on_deny: 403\n":                                                             "4:10:",
+		head + "on_deny: maybe\n":                                                           "neither rewrite nor 403",
+		head + "pass_members: [Helm]\n":                                                     "HELM's own",
+		head + "pass_headers: [Cookie]\n":                                                   "says something else",
 		head + "session_required: yes\n":                                                    "4:19:",
 		head + "session_required: false\n":                                                  "false, which holds without it",
 		head + "origins: [\"*\"]\n":                                                         "no origin",

@@ -92,7 +92,7 @@ func (d *doctor) found(where, what, remedy string) {
 
 // config looks at what the configuration names.
 func (d *doctor) config() {
-	for _, u := range d.c.Upstreams {
+	for _, u := range d.c.Proxy.Upstreams {
 		_, err := u.Key.Read()
 		d.add(d.c.File, err)
 	}
