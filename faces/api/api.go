@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
@@ -51,11 +52,15 @@ func New(o Options) (http.Handler, error) {
 	if lacks != nil {
 		return nil, fmt.Errorf("api: Options: missing: %s", strings.Join(lacks, ", "))
 	}
-	return &api{o: o}, nil
+	return &api{o, time.Minute, newReading(&o)}, nil
 }
 
 // api answers requests.
-type api struct{ o Options }
+type api struct {
+	o      Options
+	within time.Duration // in which a client takes something of an answer
+	reading
+}
 
 // A path is one row of the table of all that is served.
 type path struct {
@@ -98,6 +103,12 @@ func segments(u *url.URL) ([]string, error) {
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	slow := &patient{w, a.within}
+	defer slow.until(time.Time{}) // of this request alone
+	a.serve(slow, r)
+}
+
+func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	parts, err := segments(r.URL)
 	if err != nil {
 		bad(w, r, "the path is not encoded as paths are")
