@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -82,24 +83,27 @@ func writeLog() error {
 // makeRequest writes a request for an approval to request.json, as hosts hand it over, and to
 // other.json with other arguments, and to spelt.json with a member that there is not.
 func makeRequest() {
-	args := `{"sum":5000}`
-	r := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(args)), Caller: contracts.Caller{ID: "ann"},
+	for name, x := range map[string]struct {
+		args string
+		more any
+	}{"request.json": {`{"sum":5000}`, nil}, "other.json": {`{"sum":5001}`, nil}, "spelt.json": {`{"sum":5000}`, 1}} {
+		f, err := os.Create(name)
+		check(err)
+		check(writeRequest(f, x.args, x.more))
+		check(f.Close())
+	}
+}
+
+// writeRequest writes a request for {"sum":5000}, and arguments.
+func writeRequest(w io.Writer, args string, more any) error {
+	r := contracts.ApprovalRequest{ArgsHash: crypto.Sum([]byte(`{"sum":5000}`)), Caller: contracts.Caller{ID: "ann"},
 		Expires: 1 << 42, Nonce: strings.Repeat("0a", 16), Quorum: 1, Roles: []string{"owner"},
 		Session: "s", Tool: "pay"}
-	for name, x := range map[string]any{
-		"request.json": map[string]any{"request": r, "args": json.RawMessage(args)},
-		"other.json":   map[string]any{"request": r, "args": json.RawMessage(`{"sum":5001}`)},
-		"spelt.json":   map[string]any{"request": r, "args": json.RawMessage(args), "more": 1},
-	} {
-		b, err := json.Marshal(x)
-		if err == nil {
-			err = os.WriteFile(name, b, 0o644)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	}
+	return json.NewEncoder(w).Encode(struct {
+		Request contracts.ApprovalRequest `json:"request"`
+		Args    json.RawMessage           `json:"args"`
+		More    any                       `json:"more,omitempty"`
+	}{r, json.RawMessage(args), more})
 }
 
 // kernelOver returns what makes a denied call in a session, by a kernel over a log in a directory,
