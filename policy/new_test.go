@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,4 +280,35 @@ func TestNewPrints(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(toolNamed(t, pol, "b").Input, &input))
 	assert.Equal(t, hostile, input.Properties[hostile].Description)
+}
+
+// TestNewNames: names that mean something else in YAML are quoted, and are the tools' still.
+func TestNewNames(t *testing.T) {
+	t.Parallel()
+	names := []string{"on", "Off", "yes", "n", "null", "true", "12", "1e3", "0x1F", "0o7", "1:30", "1_000", ".inf", "2026-01-01",
+		"a:b", "a:", ":", "-", "-x", "---", "...", "@x", "a/b", "files__read", "files__resources/read"}
+	var list []string
+	for _, name := range names {
+		list = append(list, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object","properties":{%[1]q:{"enum":[%[1]q]}}}}`, name))
+	}
+	text, notes, err := New([]byte(`{"tools":[`+strings.Join(list, ",")+`]}`), "names")
+	require.NoError(t, err)
+	for _, n := range notes {
+		assert.NotContains(t, n.What, "left out")
+	}
+	doc, err := Parse("names.yaml", text)
+	require.NoError(t, err)
+	var said struct {
+		Tools map[string]struct {
+			Input struct {
+				Properties map[string]struct{ Enum []string }
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(doc.Canonical, &said))
+	require.Len(t, said.Tools, len(names))
+	for _, name := range names {
+		require.Contains(t, said.Tools, name)
+		assert.Equal(t, []string{name}, said.Tools[name].Input.Properties[name].Enum, name)
+	}
 }

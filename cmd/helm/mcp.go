@@ -109,27 +109,23 @@ func publishing(a *app) *cobra.Command {
 	file := configFlag(c)
 	one := remoteFlags(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		var servers []mcp.Server
-		prefix := false
+		var list []published
 		if *one.command != "" {
 			s, err := one.server()
 			if err != nil {
 				return err
 			}
-			servers = []mcp.Server{s}
+			if list, err = publishedBy(c.Context(), []mcp.Server{s}, false); err != nil {
+				return err
+			}
 		} else {
 			conf, err := state.ReadConfig(*file)
 			if err != nil {
 				return err
 			}
-			if servers, err = serversOf(conf); err != nil {
+			if list, err = configured(c.Context(), conf); err != nil {
 				return err
 			}
-			prefix = conf.Prefix || len(servers) > 1
-		}
-		list, err := publishedBy(c.Context(), servers, prefix)
-		if err != nil {
-			return err
 		}
 		var text strings.Builder
 		for _, t := range list {
@@ -138,6 +134,15 @@ func publishing(a *app) *cobra.Command {
 		return a.print(text.String(), list)
 	}
 	return c
+}
+
+// configured returns what the servers of a configuration publish.
+func configured(ctx context.Context, c *state.Config) ([]published, error) {
+	servers, err := serversOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return publishedBy(ctx, servers, c.Prefix || len(servers) > 1)
 }
 
 func publishedBy(ctx context.Context, servers []mcp.Server, prefix bool) ([]published, error) {
@@ -152,18 +157,22 @@ func publishedBy(ctx context.Context, servers []mcp.Server, prefix bool) ([]publ
 			return nil, err
 		}
 		for _, entry := range said.Tools {
-			var tool struct{ Name string }
-			if err := json.Unmarshal(entry, &tool); err != nil {
-				return nil, err
-			}
 			d, err := contracts.DefinitionOf(entry)
 			if err != nil {
+				return nil, fmt.Errorf("server %s: %w", s.Name, err)
+			}
+			var members map[string]json.RawMessage // so that no other spelling of it is the name
+			var name string
+			if err := json.Unmarshal(entry, &members); err != nil {
 				return nil, err
 			}
-			if prefix {
-				tool.Name = s.Name + "__" + tool.Name
+			if json.Unmarshal(members["name"], &name) != nil || name == "" {
+				return nil, fmt.Errorf("server %s: a tool without a name", s.Name)
 			}
-			list = append(list, published{s.Name, tool.Name, d, entry})
+			if prefix {
+				name = s.Name + "__" + name
+			}
+			list = append(list, published{s.Name, name, d, entry})
 		}
 	}
 	return list, nil
