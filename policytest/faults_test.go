@@ -103,7 +103,7 @@ var faults = []struct {
 	{"call: list_payments, ran: 1", "call: list_payment, ran: 1", "19", `no tool "list_payment"|did you mean`},
 	{"call: list_payments, ran: 1", "call: list_payments, ran: 2", "19", `no number that can be|from 0 to 1`},
 	{"call: list_payments, ran: 1", "call: list_payments, lost: false", "19", `false, which holds without it|remove it`},
-	{"after: 20m", "after: 20", "20", `is number|write a string`},
+	{"after: 20m", "after: 20", "20", `is number|write it like`},
 	{"after: 20m", "after: 20x", "20", `"20x" is no duration|write it like`},
 	{"after: 20m", "after: 020m", "20", `no duration|write it like`},
 	{"    call: send_money\n", "", "14", `no call|write call: TOOL`},

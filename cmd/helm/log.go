@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -88,14 +89,42 @@ func (a *app) showLog() *cobra.Command {
 
 // openLog opens the log in a directory for reading: the directory of the log, or one in which it is
 // called log, as state directories have it.
-func openLog(dir string) (*filestore.Store, error) { return filestore.OpenReadOnly(logDir(dir)) }
+func openLog(dir string) (*filestore.Store, error) {
+	if err := isLog(dir); err != nil {
+		return nil, err
+	}
+	return filestore.OpenReadOnly(logDir(dir))
+}
 
 func logDir(dir string) string {
-	inside := filepath.Join(dir, "log")
-	if info, err := os.Stat(inside); err == nil && info.IsDir() {
+	if inside := filepath.Join(dir, "log"); isDir(inside) {
 		return inside
 	}
 	return dir
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// isLog returns an error that says what to name instead of what is plainly no log.
+func isLog(dir string) error {
+	inside := filepath.Join(dir, "state")
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is no such directory: name the state directory, or the log in it", dir)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s: a file: name the directory of the log; what is in a pack says helm pack show", dir)
+	case isDir(logDir(inside)) && exists(filepath.Join(dir, "helm.yaml")) && !isDir(filepath.Join(dir, "log")):
+		return fmt.Errorf("%s: not the log itself: that is in %s", dir, inside)
+	case exists(filepath.Join(dir, "trust.json")) && exists(filepath.Join(dir, "key.pem")) && logDir(dir) == dir:
+		return fmt.Errorf("%s: a state directory without a log: nothing has run with it yet", dir)
+	}
+	return nil
 }
 
 // follow lists entries, and then those that come, until the command is interrupted.

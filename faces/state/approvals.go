@@ -205,7 +205,7 @@ func (a *Approvals) readPending(nonce string) (p Pending, err error) {
 	var f pendingFile
 	var tree crypto.Tree
 	if err := tree.Parse(b, crypto.Limits{Bytes: len(b), Depth: crypto.MaxDepth}); err != nil {
-		return p, faulty(name, "no request: "+err.Error(), "remove it", err)
+		return p, faulty(name, "no request: "+said(err), "remove it", err)
 	}
 	err = json.Unmarshal(b, &f)
 	if err != nil || !roundtrip.Encodes(f, tree.Root().Append(nil)) || f.Request.Nonce != nonce {

@@ -411,11 +411,23 @@ func (r *configReader) origins(p keyed.Node) []string {
 	return list
 }
 
+// written returns a duration of whole minutes as it is written in a configuration.
+func written(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dm", d/time.Minute)
+}
+
 // short reads a duration up to most.
 func (r *configReader) short(p keyed.Node, most time.Duration) time.Duration {
 	d := r.Duration(p)
 	if d > most {
-		r.Refuse(p.At, "too long", "write "+most.String()+" or less")
+		r.Refuse(p.At, "too long", "write "+written(most)+" or less")
 	}
 	return d
 }

@@ -118,7 +118,7 @@ func TestConfigRefused(t *testing.T) {
 		head + "session_required: false\n":                                                  "false, which holds without it",
 		head + "origins: [\"*\"]\n":                                                         "no origin",
 		head + "origins: [\"https://a.example/\"]\n":                                        "no origin",
-		head + "limits: {drain: 30}\n":                                                      "is number; write a string",
+		head + "limits: {drain: 30}\n":                                                      "is number; write it like 5s",
 		head + "limits: {drain: 2d}\n":                                                      "too long",
 		head + "limits: {denials: 0}\n":                                                     "0; write 1 or more",
 		head + "limits: {denials: -1}\n":                                                    "no number that can be",

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/trust/registry"
@@ -37,7 +38,7 @@ rules: []
 // Create makes a directory from which a process can start, and which denies every call: helm.yaml,
 // policy.yaml, and the state directory state with a key and a trust state. Without roots in o there
 // is also root.pem, which signs changes of who may sign. It replaces nothing: if one of these is
-// there it returns an error, and has made nothing.
+// there, or a part of what a Create that was killed made, it returns an error, and has made nothing.
 func Create(dir string, o CreateOptions) error {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -70,6 +71,9 @@ func Create(dir string, o CreateOptions) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := leftBehind(dir); err != nil {
+		return err
+	}
 	for _, name := range []string{"helm.yaml", "policy.yaml", "root.pem", "state"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return faulty(filepath.Join(dir, name), "it is there already, and nothing was changed",
@@ -79,6 +83,22 @@ func Create(dir string, o CreateOptions) error {
 		}
 	}
 	return put(dir, files, map[string][]byte{"key.pem": text, "trust.json": append(trust.Canonical(), '\n')})
+}
+
+// leftBehind returns an error if something that was killed, or that runs now, has not put a file of
+// this directory in its place: that may be a key.
+func leftBehind(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			return faulty(filepath.Join(dir, e.Name()), "left by an init that was killed, or that runs now: it may hold a key",
+				"if none runs, remove it, and what helm init made beside it", nil)
+		}
+	}
+	return nil
 }
 
 // put writes the state directory next to its place and renames it, so that it is whole when it is

@@ -42,7 +42,9 @@ func Examine(ctx context.Context, file string) []Fault {
 	}
 	if err := checkDir(c.Dir); err != nil {
 		d.add(c.Dir, err)
-		return d.faults
+		if !errors.Is(err, errLoose) {
+			return d.faults
+		}
 	}
 	d.directory(p)
 	return d.faults
@@ -133,7 +135,7 @@ func (d *doctor) directory(p *guardian.Policy) {
 	}
 	key, keyErr := readKey(d.c.Dir)
 	d.add(in("key.pem"), keyErr)
-	if _, err := ReadTokens(d.c.Dir); err != nil {
+	if _, err := readTokens(in("tokens.json")); err != nil {
 		d.add(in("tokens.json"), err)
 	} else if tokens, err := auth.OpenTokens(in("tokens.json")); err != nil {
 		d.add(in("tokens.json"), err)
@@ -141,9 +143,11 @@ func (d *doctor) directory(p *guardian.Policy) {
 		d.found(d.c.File, "it listens beyond this machine, and there are no tokens",
 			"make one by helm token new, or listen on 127.0.0.1")
 	}
-	if err := checkDir(in("approvals")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	err := checkDir(in("approvals"))
+	if !errors.Is(err, fs.ErrNotExist) {
 		d.add(in("approvals"), err)
-	} else if err == nil {
+	}
+	if err == nil || errors.Is(err, errLoose) {
 		d.approvals(in("approvals"))
 	}
 	trust, err := initialTrust(d.c.Dir)

@@ -30,7 +30,7 @@ func EditTokens(dir string, edit func([]auth.Token) ([]auth.Token, error)) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	list, err := ReadTokens(dir)
+	list, err := readTokens(name)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,10 @@ func ReadTokens(dir string) ([]auth.Token, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
-	name := filepath.Join(dir, "tokens.json")
+	return readTokens(filepath.Join(dir, "tokens.json"))
+}
+
+func readTokens(name string) ([]auth.Token, error) {
 	b, err := readWhole(name, itself, maxTokens)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -59,7 +62,7 @@ func ReadTokens(dir string) ([]auth.Token, error) {
 	}
 	list, err := auth.ParseTokens(b)
 	if err != nil {
-		return nil, faulty(name, "no tokens, or a part of them: "+err.Error(),
+		return nil, faulty(name, "no tokens, or a part of them: "+said(err),
 			"put it back from a backup, or write [] and make new ones by helm token new", err)
 	}
 	return list, nil

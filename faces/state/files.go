@@ -70,6 +70,8 @@ func openFile(name string, d demand) (*os.File, fs.FileInfo, error) {
 	return f, is, nil
 }
 
+var errLoose = errors.New("others may look into it")
+
 // checkDir refuses a directory that is none, is a link, or that others may look into.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
@@ -83,7 +85,7 @@ func checkDir(dir string) error {
 	case !info.IsDir():
 		return faulty(dir, "no directory", "put a directory there", nil)
 	case info.Mode().Perm()&0o077 != 0:
-		return faulty(dir, fmt.Sprintf("others may look into it (mode %#o)", info.Mode().Perm()), "chmod 700 it", nil)
+		return faulty(dir, fmt.Sprintf("others may look into it (mode %#o)", info.Mode().Perm()), "chmod 700 it", errLoose)
 	}
 	return nil
 }

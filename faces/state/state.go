@@ -149,7 +149,7 @@ func readKey(dir string) (k crypto.PrivateKey, err error) {
 		return k, err
 	}
 	if k, err = crypto.LoadKey(bytes.NewReader(b)); err != nil {
-		return k, faulty(name, "no key, or a part of one: "+err.Error(),
+		return k, faulty(name, "no key, or a part of one: "+said(err),
 			"put it back from the place that keeps it", err)
 	}
 	return k, nil

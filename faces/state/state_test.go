@@ -167,6 +167,44 @@ func TestCreateReplacesNothing(t *testing.T) {
 	assert.Error(t, Create(dir, CreateOptions{Threshold: 2}), "more than there are roots")
 }
 
+// TestCreateLeft: what a Create that was killed left, which may be a key, is named by the next one,
+// which makes nothing beside it.
+func TestCreateLeft(t *testing.T) {
+	t.Parallel()
+	left := map[string]func(dir string) error{
+		"before the files": func(dir string) error { return os.Rename(filepath.Join(dir, "state"), filepath.Join(dir, ".new-ABC")) },
+		"in a file": func(dir string) error {
+			return errors.Join(os.Rename(filepath.Join(dir, "root.pem"), filepath.Join(dir, ".new-123")),
+				os.RemoveAll(filepath.Join(dir, "state")))
+		},
+	}
+	for name, kill := range left {
+		dir := t.TempDir()
+		require.NoError(t, Create(dir, CreateOptions{}))
+		require.NoError(t, kill(dir))
+		for _, file := range []string{"helm.yaml", "policy.yaml", "root.pem"} { // after some of them, then before all
+			f := &fixture{t, dir, nil}
+			was := f.snapshot()
+			require.ErrorContains(t, Create(dir, CreateOptions{}),
+				"left by an init that was killed, or that runs now: it may hold a key; if none runs, remove it", name)
+			assert.Equal(t, was, f.snapshot(), name)
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, file)))
+		}
+		require.Error(t, Create(dir, CreateOptions{}), name)
+		for _, e := range must(os.ReadDir(dir)) {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+		require.NoError(t, Create(dir, CreateOptions{}), name)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // TestOneProcess: a second one is refused with the remedy, in this process and another.
 func TestOneProcess(t *testing.T) {
 	t.Parallel()
@@ -233,6 +271,29 @@ func (f *fixture) other(name string) {
 	dir := f.TempDir()
 	f.must(Create(dir, CreateOptions{}))
 	f.must(os.Rename(filepath.Join(dir, name), f.path(name)))
+}
+
+// TestExamineLoose: what is inside is looked at though others may look at it too, and is named with
+// that, without the names of packages.
+func TestExamineLoose(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.must(f.open(Options{}).Close(ctx))
+	f.write("state/trust.json", "{bad")
+	f.write("state/tokens.json", "[{")
+	f.write("state/approvals/x", "")
+	f.must(os.Chmod(f.path("state"), 0o755))
+	f.must(os.Chmod(f.path("state/approvals"), 0o755))
+	text := fmt.Sprint(Examine(ctx, f.path("helm.yaml")))
+	for _, want := range []string{
+		"state others may look into it", "approvals others may look into it",
+		"trust.json no trust state, or a part of one: not strict JSON: expected a key at byte 1",
+		"tokens.json no tokens, or a part of them: not strict JSON: expected a key at byte",
+		"approvals/x no request and no answer",
+	} {
+		assert.Contains(t, text, want)
+	}
+	assert.NotContains(t, text, "crypto")
 }
 
 // TestFaults: each fault ends Open with what, where, what to do; and nothing is lost: mended, the

@@ -32,7 +32,7 @@ func initialTrust(dir string) (*registry.State, error) {
 	}
 	s, err := registry.ParseState(bytes.TrimSuffix(b, []byte("\n")))
 	if err != nil {
-		return nil, faulty(name, "no trust state, or a part of one: "+err.Error(), "put it back from a backup", err)
+		return nil, faulty(name, "no trust state, or a part of one: "+said(err), "put it back from a backup", err)
 	}
 	return s, nil
 }

@@ -210,6 +210,11 @@ var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time
 
 // Duration reads one like 20m.
 func (r *Reader) Duration(p Node) time.Duration {
+	const remedy = "write it like 5s, 20m, 24h or 7d"
+	if kind := p.V.Kind(); p.Exists() && kind != crypto.String {
+		r.Refuse(p.At, "is "+kind.String(), remedy)
+		return 0
+	}
 	s := r.Text(p)
 	if s == "" {
 		return 0
@@ -218,7 +223,7 @@ func (r *Reader) Duration(p Node) time.Duration {
 	unit, ok := units[s[len(s)-1]]
 	const most = 100 * 366 * 24 * time.Hour
 	if err != nil || !ok || n == 0 || s[0] == '0' || n > uint64(most/unit) {
-		r.Refuse(p.At, strconv.Quote(Shortened(s))+" is no duration", "write it like 5s, 20m, 24h or 7d")
+		r.Refuse(p.At, strconv.Quote(Shortened(s))+" is no duration", remedy)
 		return 0
 	}
 	return time.Duration(n) * unit
