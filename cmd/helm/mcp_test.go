@@ -130,6 +130,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 //	put FROM TO           copy a file
 //	signal NAME           send a signal to the server
 //	said TEXT             wait until the server has said the text on stderr
+//	wait                  wait until the calls that were started have ended
 //	run - COMMAND...      run a command, and print how it exits
 //
 // It prints what it is told, and exits as the server does. A command that says its url on stderr is
@@ -195,6 +196,8 @@ func talk() {
 			overHTTP = overHTTP && words[1] == "HUP" // else it ends
 		case "said":
 			check(until(func() bool { return errs.has(strings.TrimPrefix(line, "said ")) }))
+		case "wait":
+			started.Wait()
 		case "run":
 			args := strings.Fields(words[2])
 			c := exec.Command(args[0], args[1:]...)

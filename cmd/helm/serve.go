@@ -193,6 +193,7 @@ func hold(ctx context.Context, a *app, conf *state.Config, serves face) error {
 	ended := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // the second ends it at once
+		log.Info("it ends when no call runs; a second signal ends it at once", "within", drainOf(conf))
 		late := time.NewTimer(time.Until(h.late()))
 		defer late.Stop()
 		select {
@@ -243,14 +244,21 @@ func (h *held) reload(ctx context.Context) {
 // overStdio serves one client.
 func overStdio(ctx context.Context, a *app, h *held) error {
 	err := h.gateway.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(a.stdin), Writer: output{a.stdout}})
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	switch {
+	case ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
+		if time.Now().After(h.late()) {
+			return errCut
+		}
 		return nil // a signal, and what ran has ended
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("the client: %w", err)
 	}
 	return nil
 }
+
+// errCut says that the time of the drain was not enough.
+var errCut = errors.New("calls still ran when the time to end was over, and nobody knows what came of them: " +
+	"limits: {drain: …} gives more")
 
 type output struct{ io.Writer }
 

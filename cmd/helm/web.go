@@ -129,6 +129,7 @@ func (h *held) overWeb(ctx context.Context, l *auth.Listener, handler draining) 
 	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
 	if err != nil {
+		err = errCut
 		_ = server.Close() // what runs is ended, and settles
 		_ = handler.Drain(closing)
 	} else if server.Shutdown(closing) != nil {

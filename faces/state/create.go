@@ -94,8 +94,8 @@ func leftBehind(dir string) error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), unfinished) {
-			return faulty(filepath.Join(dir, e.Name()), "left by an init that was killed, or that runs now: it may hold a key",
-				"if none runs, remove it, and what helm init made beside it", nil)
+			const what = "left by an init that was killed, or that runs now: it may hold a key"
+			return faulty(filepath.Join(dir, e.Name()), what, "if none runs, remove it, and what else helm init made there", nil)
 		}
 	}
 	return nil

@@ -85,7 +85,8 @@ func checkDir(dir string) error {
 	case !info.IsDir():
 		return faulty(dir, "no directory", "put a directory there", nil)
 	case info.Mode().Perm()&0o077 != 0:
-		return faulty(dir, fmt.Sprintf("others may look into it (mode %#o)", info.Mode().Perm()), "chmod 700 it", errLoose)
+		what := fmt.Sprintf("others may look into it (mode %#o)", info.Mode().Perm())
+		return faulty(dir, what, "chmod 700 it", errLoose)
 	}
 	return nil
 }

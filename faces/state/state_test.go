@@ -168,7 +168,7 @@ func TestCreateReplacesNothing(t *testing.T) {
 }
 
 // TestCreateLeft: what a Create that was killed left, which may be a key, is named by the next one,
-// which makes nothing beside it.
+// which makes nothing then.
 func TestCreateLeft(t *testing.T) {
 	t.Parallel()
 	left := map[string]func(dir string) error{
