@@ -38,7 +38,7 @@ rules: []
 // Create makes a directory from which a process can start, and which denies every call: helm.yaml,
 // policy.yaml, and the state directory state with a key and a trust state. Without roots in o there
 // is also root.pem, which signs changes of who may sign. It replaces nothing: if one of these is
-// there, or a part of what a Create that was killed made, it returns an error, and has made nothing.
+// there, or what a Create that was killed left, it returns an error, and has made nothing.
 func Create(dir string, o CreateOptions) error {
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -95,7 +95,8 @@ func leftBehind(dir string) error {
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), unfinished) {
 			const what = "left by an init that was killed, or that runs now: it may hold a key"
-			return faulty(filepath.Join(dir, e.Name()), what, "if none runs, remove it, and what else helm init made there", nil)
+			const remedy = "if none runs, remove it, and what else helm init made there"
+			return faulty(filepath.Join(dir, e.Name()), what, remedy, nil)
 		}
 	}
 	return nil
