@@ -89,6 +89,7 @@ type Gateway struct {
 	mu      sync.Mutex
 	closed  bool
 	clients map[*client]bool
+	own     []*upstream // to read lists for nobody's client; made when they are needed
 }
 
 const maxClients = 64
@@ -246,11 +247,13 @@ func (g *Gateway) Close() error {
 	for c := range g.clients {
 		clients = append(clients, c)
 	}
+	own := g.own
 	g.mu.Unlock()
 	for _, c := range clients {
 		c.close()
 	}
 	closeAll(g.shared)
+	closeAll(own)
 	return nil
 }
 
@@ -508,6 +511,11 @@ func (c *client) judge(
 	if len(args) == 0 {
 		args = json.RawMessage("{}") // the protocol lets them out
 	}
+	return c.guard(ctx, tool, args, c.reach(ctx, tool, how, cancel))
+}
+
+// reach returns the driver of a call: of the server that has the tool now, or of none.
+func (c *client) reach(ctx context.Context, tool string, how progress, cancel context.CancelFunc) *forward {
 	f := &forward{how: how, cancel: cancel}
 	if u, own := c.find(tool); u != nil {
 		if l, err := u.tools(ctx); err == nil {
@@ -516,7 +524,7 @@ func (c *client) judge(
 			}
 		}
 	}
-	return c.guard(ctx, tool, args, f)
+	return f
 }
 
 // guard has the kernel judge a call, with the answers of approvers. Without an upstream it has no
