@@ -153,6 +153,23 @@ func (d *Desk) Ticket(id string) *Ticket {
 	return d.known[id]
 }
 
+// Tickets returns the tickets of all calls that are open, in no order. Whose they are, the caller
+// must compare.
+func (d *Desk) Tickets() []*Ticket {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []*Ticket
+	for t := range d.begun {
+		if t.id != "" && d.known[t.id] == t {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // DropSession drops the open calls of a session, and those that are about to open. Call it before
 // [helm.Kernel.CloseSession], which would wait for them.
 func (d *Desk) DropSession(session string) {

@@ -482,3 +482,30 @@ func TestMany(t *testing.T) {
 	}
 	assert.LessOrEqual(t, runtime.NumGoroutine(), before+1, "a goroutine is left")
 }
+
+// TestTickets: the open calls are listed, and no others.
+func TestTickets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 0)
+	assert.Empty(t, w.Desk.Tickets())
+	a, b := w.must("mail"), w.must("mail")
+	assert.ElementsMatch(t, []*Ticket{a, b}, w.Desk.Tickets())
+	a.Settle(Outcome{})
+	assert.Equal(t, []*Ticket{b}, w.Desk.Tickets())
+	await, release := w.gate.hold()
+	begun := make(chan *Ticket)
+	go func() {
+		_, _, c := w.Begin(t.Context(), w.intent("mail"), definition)
+		begun <- c
+	}()
+	await()
+	assert.Equal(t, []*Ticket{b}, w.Desk.Tickets(), "one whose permission is not durable")
+	release()
+	c := <-begun
+	assert.ElementsMatch(t, []*Ticket{b, c}, w.Desk.Tickets())
+	b.Drop()
+	c.Drop()
+	assert.Empty(t, w.Desk.Tickets())
+	assert.Empty(t, (*Desk)(nil).Tickets())
+	w.ends()
+}
