@@ -317,9 +317,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 			Meta map[string]any `json:"_meta"`
 		} `json:"params"`
 	}
+	var b []byte
 	if r.Method == http.MethodPost {
-		b, back, ok := h.body(w, r)
-		if !ok {
+		var back func()
+		var ok bool
+		if b, back, ok = h.body(w, r); !ok {
 			return
 		}
 		defer back()
@@ -366,6 +368,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Helm-Session", s.name)
+	if alone && r.Header.Get("Mcp-Method") == "tools/call" { // the SDK refuses another than the body's
+		if wrong := s.contradiction(r.Context(), b, r.Header); wrong != nil {
+			refuseHeaders(w, b, wrong)
+			return
+		}
+	}
 	s.handler.ServeHTTP(w, r)
 	if first && w.Header().Get("Mcp-Session-Id") == "" || r.Method == http.MethodDelete {
 		h.drop(s)
