@@ -24,7 +24,8 @@ func conform(a *app) *cobra.Command {
 			"implementation to the vectors. The answer is no if the level is not reached.",
 	}
 	answers := c.Flags().String("grade", "", "`FILE` of answers, one JSON object a line")
-	level := c.Flags().String("level", "", "the least `LEVEL`: FORMAT, KERNEL or FULL (KERNEL, of answers FORMAT)")
+	level := c.Flags().String("level", "",
+		"the `LEVEL` to be reached, FORMAT, KERNEL or FULL; KERNEL without it, with --grade FORMAT")
 	keyFile := c.Flags().String("key", "", "`FILE` with a key that signs the report")
 	to := c.Flags().String("to", "", "a new `FILE` for the signed report")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -14,7 +14,7 @@ func doctor(a *app) *cobra.Command {
 		Use: "doctor", Short: "say what is wrong with a configuration and its directory", Args: arguments(cobra.NoArgs),
 		Long: "Look at a configuration and all that it names: policy, keys, trust state, tokens, approvals, and\n" +
 			"the whole log. Print what is wrong, where, and what to do. Nothing is changed, and a process may be\n" +
-			"running. It is 1 if anything is wrong.",
+			"running. The answer is no if anything is wrong.",
 	}
 	config := configFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

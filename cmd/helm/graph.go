@@ -22,13 +22,14 @@ func (d *drawing) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&d.links, "links", false, "with --of: every edge, not only those of causes")
 }
 
-const graphLong = "Write the graph of entries in the language of Graphviz, or as JSON.\n\n" +
-	"helm log graph DIR --of chat-1/4 | dot -Tsvg >why.svg"
+const graphLong = "Write the graph of entries in the language of Graphviz, or as JSON."
 
 func graphLog(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "graph DIR", Short: "draw which entries led to which", Args: arguments(cobra.ExactArgs(1)),
-		Long: graphLong + "\n\nNothing is verified: see log verify.",
+		Long: graphLong + " Nothing is verified: see log\n" +
+			"verify.",
+		Example: "helm log graph state --of chat-1/4 | dot -Tsvg >why.svg",
 	}
 	var d drawing
 	d.flags(c)
@@ -46,7 +47,8 @@ func graphLog(a *app) *cobra.Command {
 func graphPack(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "graph PACK", Short: "draw which entries of a pack led to which", Args: arguments(cobra.ExactArgs(1)),
-		Long: graphLong,
+		Long:    "Verify a pack. " + graphLong,
+		Example: "helm pack graph november.pack --trust trust.json --of chat-1/4 | dot -Tsvg >why.svg",
 	}
 	var from root
 	from.flags(c)

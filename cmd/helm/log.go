@@ -31,7 +31,9 @@ func (a *app) log() *cobra.Command {
 func (a *app) verifyLog() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify DIR", Short: "verify a log in place, up to its checkpoint", Args: arguments(cobra.ExactArgs(1)),
-		Long: "Verify a log in place, up to its latest checkpoint. A kernel may be writing to it.",
+		Long: "Verify a log in place, up to its latest checkpoint. DIR is its directory, or the state directory\n" +
+			"that it is in. A kernel may be writing to it. The answer is yes only if --trust or --kernel says who\n" +
+			"may have made it.",
 	}
 	var from root
 	from.flags(c)
@@ -194,7 +196,7 @@ type filter struct{ session, tool, verdict, why string }
 func (f *filter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.session, "session", "", "only of this `SESSION`")
 	c.Flags().StringVar(&f.tool, "tool", "", "only calls of this `TOOL`")
-	c.Flags().StringVar(&f.verdict, "verdict", "", "only judgements that are `ALLOW` or DENY")
+	c.Flags().StringVar(&f.verdict, "verdict", "", "only judgements with this `VERDICT`, ALLOW or DENY")
 	c.Flags().StringVar(&f.why, "why", "", "say of this `ENTRY` how it was decided: index, hash or session/seq")
 }
 

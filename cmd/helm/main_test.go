@@ -174,7 +174,8 @@ func TestPage(t *testing.T) {
 // pageTop has ~ for `.
 const pageTop = `# The command
 
-Build it in a clone, by ~go build -o helm ./cmd/helm~. It works on policies, logs and packs.
+Build it in a clone, by ~go build -o helm ./cmd/helm~. It makes and tests policies, stands before
+tools, and proves by logs and packs what it decided. [mcp.md](mcp.md) is five minutes with it, [run.md](run.md) runs it as a service.
 
 Results are on stdout, all else is on stderr. A result is written whole or not at all, but for lists of
 entries, which are written as they are read.
@@ -192,8 +193,8 @@ Every command has these flags:
 %s~~~
 
 With ~--json~ a result is one JSON document in ASCII, or a line for each of a list of entries, and an error is
-~{"error": {"message": …}}~ on stderr, where ~{"note": {"message": …}}~ says what is neither. Without it names that come from a log are ASCII too, and nothing that is
-printed moves a cursor or turns text round. ~policy new~, ~policy schema~, ~log graph~ and ~completion~ print documents.
+~{"error": {"message": …}}~ on stderr, where ~{"note": {"message": …}}~ says what is neither. Without it names that come from a
+log are ASCII too, and nothing that is printed moves a cursor or turns text round. ~policy new~, ~policy schema~, ~log graph~ and ~completion~ print documents.
 
 A flag that is not given is taken from the environment, by its name: ~HELM_TRUST=trust.json~ is
 ~--trust trust.json~, and ~HELM_RERUN_GAS=1000~ is ~--rerun-gas 1000~. ~--yes~ is not, since it is meant for one call.

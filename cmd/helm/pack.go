@@ -31,7 +31,8 @@ type root struct {
 
 func (r *root) flags(c *cobra.Command) {
 	c.Flags().StringVar(&r.trust, "trust", "", "`FILE` with the initial trust state of the log")
-	c.Flags().StringVar(&r.kernel, "kernel", "", "instead: the public key, in `HEX`, of the kernel that began the log")
+	c.Flags().StringVar(&r.kernel, "kernel", "",
+		"in place of --trust: the public key, in `HEX`, of the kernel that began the log")
 	c.Flags().StringVar(&r.origin, "origin", "", "the `NAME` of the log; any without it")
 }
 
