@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
@@ -132,6 +134,43 @@ func TestPagesOfAGrowingLog(t *testing.T) {
 		sum += s.Entries
 	}
 	assert.EqualValues(t, entries+more+1, sum)
+}
+
+// TestLongEntries: a part ends when it is long, and nothing is lost by it.
+func TestLongEntries(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	w := kerneltest.New(t)
+	var roles []string
+	for i := range contracts.MaxRoles {
+		roles = append(roles, strings.Repeat("r", contracts.MaxRole-3)+fmt.Sprint(i+100))
+	}
+	_, r := w.Call("closed", `{}`, func(in *helm.Intent) {
+		in.Caller = helm.Caller{ID: strings.Repeat("i", 256), Tenant: strings.Repeat("t", 256), Roles: roles}
+	})
+	g := grow(t, w)
+	g.denial, g.every = &r.Record, 1
+	g.add(900)
+	f := faceOf(t, w)
+	f.over(g.store)
+	f.unchecked = true
+	for _, target := range []string{"/helm/receipts?entry=1", "/helm/receipts?since=2020-01-01T00:00:00Z", "/helm/proofgraph?entry=1"} {
+		for _, down := range []string{"asc", "desc"} {
+			a := f.get("", target+"&limit=1000&order="+down)
+			var p page[item]
+			require.NoError(t, json.Unmarshal([]byte(a.body), &p))
+			require.NotNil(t, p.Next, target)
+			assert.Equal(t, p.Items[len(p.Items)-1].Index, *p.Next)
+			assert.Less(t, len(a.body), 4*mostBytes)
+		}
+		items, size := pages[item](f, "", target, 1000, true)
+		assert.EqualValues(t, size, len(items))
+		for i, x := range items {
+			if x.Kind == contracts.KindReceipt {
+				assert.EqualValues(t, 900-i, x.Index)
+			}
+		}
+	}
 }
 
 // TestIndexIsSmall: the index takes 8 bytes an entry.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -345,6 +346,40 @@ const near = 16
 
 // upwards returns a list in log order, in which it is read best.
 func upwards(list []uint64) []uint64 { return slices.Sorted(slices.Values(list)) }
+
+// mostBytes is about how many bytes of entries are in an answer.
+const mostBytes = 4 << 20
+
+// first is each for the first entries of a list, in log order or against it: for as many as an
+// answer may have, about. It calls f for some of them in log order, then for the next, and returns
+// how many it has read.
+func (x *index) first(
+	ctx context.Context, list []uint64, f func(i uint64, e contracts.Entry, st *contracts.Statement) error,
+) (n int, err error) {
+	for bytes := 0; n < len(list) && bytes < mostBytes; {
+		part := list[n:min(n+64, len(list))]
+		err := x.each(ctx, upwards(part), func(i uint64, e contracts.Entry, st *contracts.Statement) error {
+			bytes += len(e)
+			return f(i, e, st)
+		})
+		if err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}
+
+// inOrder returns what was read of a list, in the order of the list.
+func inOrder[T any](found []T, list []uint64, index func(T) uint64) []T {
+	slices.SortFunc(found, func(a, b T) int {
+		if len(list) > 1 && list[0] > list[1] {
+			a, b = b, a
+		}
+		return cmp.Compare(index(a), index(b))
+	})
+	return found
+}
 
 // each reads entries, and calls f with what they say, one for one.
 func (x *index) each(

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"slices"
 	"strconv"
 
 	"github.com/helmkernel/helm/contracts"
@@ -101,11 +100,10 @@ func (x *item) judged(i uint64, hash contracts.Digest, st *contracts.Statement) 
 	}
 }
 
-// items reads entries, and the decisions of those that are receipts.
-func (x *index) items(ctx context.Context, s *sight, list []uint64, signed bool) ([]*item, error) {
-	found := make([]*item, 0, len(list))
+// items reads the first entries of a list, and the decisions of those that are receipts.
+func (x *index) items(ctx context.Context, s *sight, list []uint64, signed bool) (found []*item, err error) {
 	var lack []undecided
-	err := x.each(ctx, upwards(list), func(i uint64, e contracts.Entry, st *contracts.Statement) error {
+	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
 		it := itemOf(i, e, st)
 		if signed {
 			it.Entry = base64.StdEncoding.EncodeToString(e)
@@ -119,10 +117,7 @@ func (x *index) items(ctx context.Context, s *sight, list []uint64, signed bool)
 	for err == nil && len(lack) > 0 {
 		lack, err = x.decide(ctx, s, lack)
 	}
-	if len(list) > 1 && list[0] > list[1] {
-		slices.Reverse(found)
-	}
-	return found, err
+	return inOrder(found, list[:n], func(x *item) uint64 { return x.Index }), err
 }
 
 // An undecided item is a receipt whose decision is earlier in the log than a place.

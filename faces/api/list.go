@@ -27,6 +27,16 @@ type page[T any] struct {
 	Size  uint64  `json:"size"` // of the whole list, for this asker, without filters
 }
 
+// cut sets where the next part begins if this one has not all that were chosen for it.
+func (p *page[T]) cut(chosen []uint64) {
+	if n := len(p.Items); n < len(chosen) {
+		p.Next = &chosen[n-1]
+	}
+	if p.Items == nil {
+		p.Items = []T{} // no null
+	}
+}
+
 // listOf reads the parameters of a list. A cursor is an entry that the asker may read.
 func listOf(q url.Values, s *sight) (l list, err error) {
 	l = list{begin: true, limit: 100}

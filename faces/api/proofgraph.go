@@ -261,16 +261,16 @@ func (a *reading) nodes(w http.ResponseWriter, r *http.Request) {
 		unavailable(w, r, unreadable)
 		return
 	}
+	p.cut(list)
 	auth.Answer(w, p)
 }
 
-// nodes reads entries, with those of their edges that lead to what the asker may read.
-func (x *index) nodes(ctx context.Context, s *sight, list []uint64, signed bool) ([]*node[string], error) {
-	found := make([]*node[string], 0, len(list))
-	up := upwards(list)
-	prevs := s.prevs(up)
+// nodes reads the first entries of a list, with those of their edges that lead to what the asker
+// may read.
+func (x *index) nodes(ctx context.Context, s *sight, list []uint64, signed bool) (found []*node[string], err error) {
+	prevs := s.prevs(upwards(list))
 	parents := map[contracts.Digest][]*node[string]{} // the entries that name it
-	err := x.each(ctx, up, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
+	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
 		it := itemOf(i, e, st)
 		n := &node[string]{Index: i, Kind: string(it.Kind), Session: it.Session, Seq: it.Seq, Time: it.Time,
 			Tool: it.Tool, Verdict: it.Verdict, Outcome: string(it.Outcome), Reason: string(it.Reason),
@@ -294,10 +294,7 @@ func (x *index) nodes(ctx context.Context, s *sight, list []uint64, signed bool)
 	if err == nil {
 		err = x.join(ctx, s, parents)
 	}
-	if len(list) > 1 && list[0] > list[1] {
-		slices.Reverse(found)
-	}
-	return found, err
+	return inOrder(found, list[:n], func(x *node[string]) uint64 { return x.Index }), err
 }
 
 // prevs returns the entry before each in its session, in a list in log order; before the first of a

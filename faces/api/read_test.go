@@ -42,9 +42,9 @@ type crowd struct {
 	read    map[string][]seenEntry // by the names of tokens
 }
 
-func newCrowd(t *testing.T) *crowd {
+func newCrowd(t *testing.T, change ...func(*helm.Options)) *crowd {
 	t.Helper()
-	w := kerneltest.New(t, func(o *helm.Options) { o.Keep.Outputs = true })
+	w := kerneltest.New(t, append(change, func(o *helm.Options) { o.Keep.Outputs = true })...)
 	c := &crowd{secrets: map[string]string{}, callers: map[string]helm.Caller{}, read: map[string][]seenEntry{}}
 	var entries []auth.Token
 	add := func(name string, who helm.Caller, scopes ...auth.Scope) {
@@ -106,7 +106,8 @@ func (c *crowd) fill(random *rand.Rand) {
 			do(who, auth.SessionName(who, []string{"a", "b/c"}[random.IntN(2)]))
 		}
 		if random.IntN(10) == 0 {
-			require.NoError(c.T, c.Kernel.UserMessage(c.T.Context(), "mates", fmt.Sprint(random.Int())))
+			session := []string{"mates", "open"}[random.IntN(2)]
+			require.NoError(c.T, c.Kernel.UserMessage(c.T.Context(), session, fmt.Sprint(random.Int())))
 		}
 	}
 	require.NoError(c.T, c.Kernel.UserMessage(c.T.Context(), "open", "the last"))
@@ -181,7 +182,7 @@ func pages[T any](f *face, secret, target string, limit int, down bool) (items [
 }
 
 // TestReaders: each reader gets exactly what concerns the calls of its tenant, or of its caller, in
-// every list and count, up and down, however long the pages are.
+// every list and count, up and down, however long the pages are, in memory and on files.
 func TestReaders(t *testing.T) {
 	race.Alone(t)
 	t.Parallel()

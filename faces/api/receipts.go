@@ -112,6 +112,7 @@ func (a *reading) receipts(w http.ResponseWriter, r *http.Request) {
 		unavailable(w, r, unreadable)
 		return
 	}
+	p.cut(chosen)
 	auth.Answer(w, p)
 }
 
