@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A scene is what a model says in one choice: text, and then calls.
@@ -212,7 +214,8 @@ func assemble(t *testing.T, chunks [][]byte) map[int]*reply {
 // whole, with the arguments that were judged, and nothing of any other.
 func TestChatStream(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
+	race.Alone(t)
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		scenes := make([]scene, 1+r.IntN(4))
 		var in [][]byte

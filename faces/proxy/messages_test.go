@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // event returns an event of the messages API.
@@ -114,7 +116,8 @@ func all(string) bool { return true }
 // refusals, then each allowed call once, with the arguments that were judged.
 func TestMessagesStream(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
+	race.Alone(t)
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		var blocks, want, released []block
 		refusals, spoken := "", false

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func newPlain(asked *[]call) *plain {
@@ -19,6 +21,7 @@ func newPlain(asked *[]call) *plain {
 // TestChatPlain: a plain answer is turned into what its stream is turned into.
 func TestChatPlain(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		sc := randomScene(r)
@@ -98,6 +101,7 @@ func TestChatPlain(t *testing.T) {
 // TestMessagesPlain: as a stream of the same answer.
 func TestMessagesPlain(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		reason := []string{"tool_use", "end_turn", "max_tokens", "refusal"}[r.IntN(4)]
@@ -161,6 +165,7 @@ func TestMessagesPlain(t *testing.T) {
 // TestResponsesPlain: calls stay in their place, and refusals are the last item.
 func TestResponsesPlain(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	body, err := json.Marshal(members{"object": "response", "id": "r", "status": "completed", "output": []any{
 		item{kind: "reasoning", text: "why"}.object("a"),
 		item{kind: "function_call", call: proposed{id: "c1", name: "ok.tool", args: ` {"a" : 1}`}}.object("b"),

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/internal/race"
 )
 
 type members = map[string]any
@@ -168,7 +170,8 @@ func gather(t *testing.T, list []frame) (items []members, output []any) {
 // allowed call once, in its place, with the arguments that were judged, and the refusals last.
 func TestResponsesStream(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3000) {
+	race.Alone(t)
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		var items []item
 		for i := range r.IntN(7) {

@@ -41,6 +41,10 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 		return
 	}
 	x := &exchange{p: p, w: w, r: r, api: of, up: up, share: share{of: p.meter}, hosts: hosting{}}
+	if p.o.Kernel.Err() != nil {
+		p.refuse(w, r, errClosed)
+		return
+	}
 	x.answering = &answering{books: p.books, caller: auth.From(r.Context()).Caller, offer: newOffer()}
 	defer x.share.set(0)
 	defer x.hosts.end(false) // what is left of them, whatever happened

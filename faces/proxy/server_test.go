@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,13 +52,14 @@ type bureau struct {
 	desk     *handoff.Desk
 	proxy    *Proxy
 	url      string
+	upstream string // the provider
 	secret   string // ann's token; empty: all are anonymous
 	mu       sync.Mutex
 	provider http.HandlerFunc
 	asked    []inquiry // of the provider
 }
 
-// A inquiry is a request that the provider got.
+// An inquiry is a request that the provider got.
 type inquiry struct {
 	path   string
 	header http.Header
@@ -72,7 +74,7 @@ func newBureau(t *testing.T, change ...func(*Options, *auth.Options)) *bureau {
 		o.Keep.Outputs = true
 	})
 	b := &bureau{World: w, desk: handoff.New(w.Kernel, 0)}
-	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	upstream := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		b.mu.Lock()
@@ -85,7 +87,7 @@ func newBureau(t *testing.T, change ...func(*Options, *auth.Options)) *bureau {
 		b.mu.Unlock()
 		p(rw, r)
 	}))
-	t.Cleanup(upstream.Close)
+	b.upstream = upstream.URL
 	u := Upstream{URL: upstream.URL + "/v1"}
 	o := Options{Kernel: w.Kernel, Desk: b.desk, Chat: u, Responses: u, Messages: u,
 		Index: filepath.Join(t.TempDir(), "calls.idx")}
@@ -98,11 +100,25 @@ func newBureau(t *testing.T, change ...func(*Options, *auth.Options)) *bureau {
 	o.Auth = a
 	b.proxy, err = New(o)
 	require.NoError(t, err)
-	front := httptest.NewServer(a.Handler(b.proxy))
-	t.Cleanup(front.Close)
-	t.Cleanup(func() { require.NoError(t, b.proxy.Close()) })
+	front := serve(t, a.Handler(b.proxy))
+	t.Cleanup(func() {
+		require.NoError(t, b.desk.Close(context.Background()))
+		require.NoError(t, b.proxy.Close())
+	})
 	b.url = front.URL
 	return b
+}
+
+// serve serves a handler over connections that hold little of what is written.
+func serve(t *testing.T, h http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		assert.NoError(t, c.(*net.TCPConn).SetWriteBuffer(64<<10))
+		return ctx
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
 }
 
 // says has the provider answer with JSON.
