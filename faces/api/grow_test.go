@@ -154,7 +154,7 @@ func TestLongEntries(t *testing.T) {
 	f := faceOf(t, w)
 	f.over(g.store)
 	f.unchecked = true
-	for _, target := range []string{"/helm/receipts?entry=1", "/helm/receipts?since=2020-01-01T00:00:00Z", "/helm/proofgraph?entry=1"} {
+	for _, target := range []string{"/helm/receipts?since=2020-01-01T00:00:00Z", "/helm/proofgraph?entry=1"} {
 		for _, down := range []string{"asc", "desc"} {
 			a := f.get("", target+"&limit=1000&order="+down)
 			var p page[item]

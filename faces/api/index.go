@@ -199,7 +199,7 @@ func joined(a, b owner) owner {
 	switch {
 	case a.kind == byName || a == b:
 		return b
-	case a.kind != nobody && a.tenant != "" && a.tenant == b.tenant:
+	case a.tenant != "" && a.tenant == b.tenant:
 		return owner{kind: oneTenant, tenant: a.tenant}
 	}
 	return owner{kind: nobody}
