@@ -344,10 +344,8 @@ func (c *client) handle(
 	case *sdk.ListToolsRequest:
 		return c.listTools(ctx, q)
 	}
-	if c.gateway.options.Govern {
-		if result, known, err := c.governed(ctx, r); known {
-			return result, err
-		}
+	if result, known, err := c.governed(ctx, r); known {
+		return result, err
 	}
 	if slices.Contains(passed, method) || slices.Contains(quiet, method) {
 		return next(ctx, method, r)

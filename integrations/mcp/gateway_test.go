@@ -385,8 +385,10 @@ func TestGateway(t *testing.T) {
 	}
 	assert.Equal(t, sent, strings.Count(g.noted("in"), "tools/call"))
 	for _, f := range []func() error{
-		func() error { _, err := c.ListResources(t.Context(), nil); return err },
-		func() error { _, err := c.ListPrompts(t.Context(), nil); return err },
+		func() error {
+			_, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "greet"})
+			return err
+		},
 		func() error {
 			_, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "file:///a"})
 			return err
@@ -394,6 +396,15 @@ func TestGateway(t *testing.T) {
 		func() error { _, err := c.Complete(t.Context(), &sdk.CompleteParams{}); return err },
 	} {
 		assert.Error(t, f())
+	}
+	resources, err := c.ListResources(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Empty(t, resources.Resources, "nothing is offered, and the list says so")
+	prompts, err := c.ListPrompts(t.Context(), nil)
+	require.NoError(t, err)
+	assert.Empty(t, prompts.Prompts)
+	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list"} {
+		assert.NotContains(t, g.noted("in"), method, "nor is the server asked")
 	}
 	require.NoError(t, c.Ping(t.Context(), nil))
 }

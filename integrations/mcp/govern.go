@@ -29,7 +29,8 @@ func (g *Gateway) reserved(name string) bool {
 	return false
 }
 
-// governed answers what concerns resources and prompts. Subscriptions are not known.
+// governed answers what concerns resources and prompts. Subscriptions are not known. Without Govern
+// the lists are empty, for a client that asks though nothing is offered, and nothing else is known.
 func (c *client) governed(ctx context.Context, r sdk.Request) (result sdk.Result, known bool, err error) {
 	switch q := r.(type) {
 	case *sdk.ListResourcesRequest:
@@ -40,12 +41,18 @@ func (c *client) governed(ctx context.Context, r sdk.Request) (result sdk.Result
 	case *sdk.ListPromptsRequest:
 		result, err = c.list(ctx, q.ProtocolVersion() >= stateless, "prompts/list", "prompts", "name", getPrompt)
 	case *sdk.ReadResourceRequest:
+		if !c.gateway.options.Govern {
+			return nil, false, nil
+		}
 		if q.Params == nil {
 			return nil, true, refusal(jsonrpc.CodeInvalidParams, "no resource")
 		}
 		result, err = c.method(ctx, q.ProtocolVersion() >= stateless, c.publisher(ctx, q.Params.URI), readResource,
 			map[string]any{"uri": q.Params.URI})
 	case *sdk.GetPromptRequest:
+		if !c.gateway.options.Govern {
+			return nil, false, nil
+		}
 		if q.Params == nil {
 			return nil, true, refusal(jsonrpc.CodeInvalidParams, "no prompt")
 		}
@@ -72,7 +79,7 @@ type item struct {
 // is left out, and so are all that have one key.
 func (c *client) items(ctx context.Context, method, member, key, tool string) (list []item) {
 	p := c.gateway.options.Kernel.Policy()
-	if p == nil {
+	if p == nil || !c.gateway.options.Govern {
 		return nil
 	}
 	callable := map[string]bool{}
