@@ -11,10 +11,17 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/faces/state"
+	"github.com/helmkernel/helm/policy"
 )
 
 // A model answers each request with a file; hold has it wait for the file go after that.
@@ -46,6 +53,30 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 var receipts = regexp.MustCompile(`"receipt":\{[^}]*\}`)
+
+// TestProxyPage: what docs/proxy.md shows is read as it stands there.
+func TestProxyPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/proxy.md")
+	require.NoError(t, err)
+	policies, configs := 0, 0
+	for _, m := range regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```\n").FindAllStringSubmatch(string(page), -1) {
+		name := filepath.Join(t.TempDir(), "page.yaml")
+		require.NoError(t, os.WriteFile(name, []byte(m[1]), 0o600))
+		if strings.HasPrefix(m[1], "helm: config/v1") {
+			c, err := state.ReadConfig(name)
+			require.NoError(t, err)
+			require.Len(t, c.Proxy.Upstreams, 3)
+			configs++
+			continue
+		}
+		_, err := policy.Load(name)
+		require.NoError(t, err)
+		policies++
+	}
+	require.Equal(t, 1, configs)
+	require.Equal(t, 2, policies)
+}
 
 // base returns the address that the process said.
 func (s *said) base() string {

@@ -164,8 +164,8 @@ func (s stalled) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestGone: if the provider or the app goes in the middle of an answer, every call in it is settled,
-// and no goroutine is left.
+// TestGone: if the provider or the app goes in the middle of an answer, every call in it is
+// settled, and no goroutine is left.
 func TestGone(t *testing.T) {
 	ask := `{"stream":true,"messages":[],` + offered + `}`
 	t.Run("the provider, with calls held", func(t *testing.T) {
