@@ -32,6 +32,10 @@ type Options struct {
 	// Run runs the calls that ask for run: here. If it is nil they are the kernel's, with its own
 	// drivers.
 	Run func(context.Context, helm.Intent) (helm.Decision, helm.Receipt)
+
+	// Serves reports whether Run has a driver for a tool, or may have one: then no caller runs it.
+	// If it is nil only the kernel's own drivers count.
+	Serves func(ctx context.Context, tool string) bool
 }
 
 // New returns the handler of the paths in openapi.json, and of no other ones. It is to be called
@@ -52,7 +56,9 @@ func New(o Options) (http.Handler, error) {
 	if lacks != nil {
 		return nil, fmt.Errorf("api: Options: missing: %s", strings.Join(lacks, ", "))
 	}
-	return &api{o, time.Minute, newReading(&o)}, nil
+	a := &api{o: o, within: time.Minute, reading: newReading(&o)}
+	a.acting = acting{o: &a.o, reads: &a.reading}
+	return a, nil
 }
 
 // api answers requests.
@@ -60,6 +66,7 @@ type api struct {
 	o      Options
 	within time.Duration // in which a client takes something of an answer
 	reading
+	acting
 }
 
 // A path is one row of the table of all that is served.

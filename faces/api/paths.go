@@ -6,7 +6,12 @@ import (
 	"github.com/helmkernel/helm/faces/auth"
 )
 
-var read = []auth.Scope{auth.Read}
+var (
+	read    = []auth.Scope{auth.Read}
+	calls   = []auth.Scope{auth.Call}
+	approve = []auth.Scope{auth.Approve}
+	admin   = []auth.Scope{auth.Admin}
+)
 
 // paths is all that is served. openapi.json describes each row.
 var paths = []path{
@@ -21,4 +26,16 @@ var paths = []path{
 	{"GET", "/api/v1/pack", []auth.Scope{auth.ReadAll, auth.Inputs}, false, nil, (*api).pack},
 	{"GET", "/api/v1/checkpoint", read, false, nil, (*api).checkpoint},
 	{"GET", "/api/v1/openapi.json", nil, false, nil, describe},
+
+	{"POST", "/api/v1/guard", calls, true, nil, (*api).guard},
+	{"GET", "/api/v1/calls", calls, true, nil, (*api).calls},
+	{"POST", "/api/v1/calls/{id}/outcome", calls, true, nil, (*api).outcome},
+	{"DELETE", "/api/v1/calls/{id}", calls, true, nil, (*api).drop},
+	{"GET", "/api/v1/approvals", approve, true, nil, (*api).approvals},
+	{"POST", "/api/v1/approvals", approve, true, nil, (*api).approve},
+	{"GET", "/api/v1/approvals/{nonce}", approve, true, nil, (*api).approval},
+	{"POST", "/api/v1/sessions/{session_id}/close", admin, true, nil, (*api).closeSession},
+	{"POST", "/api/v1/govern", admin, true, nil, (*api).govern},
+	{"POST", "/api/v1/checkpoint", admin, true, nil, (*api).newCheckpoint},
+	{"GET", "/api/v1/policy", []auth.Scope{auth.ReadAll}, false, nil, (*api).policy},
 }
