@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,5 +70,24 @@ func TestTyped(t *testing.T) {
 			was = tree(t, dir) // which it may change, as nothing else here
 		}
 		assert.Equal(t, was, tree(t, dir), "%s: something was done", name)
+	}
+}
+
+// TestNothingToType: what has no name is not agreed to by a line end alone.
+func TestNothingToType(t *testing.T) {
+	t.Parallel()
+	list, dir := askings(t)
+	b, err := os.ReadFile(filepath.Join(dir, "request"))
+	require.NoError(t, err)
+	nameless := bytes.Replace(b, []byte(`"tool":"pay"`), []byte(`"tool":""`), 1)
+	require.NotEqual(t, b, nameless)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "request"), nameless, 0o600))
+	for _, name := range []string{"approve", "refuse"} {
+		person, command := terminals(t)
+		_, err := person.WriteString("\n")
+		require.NoError(t, err)
+		var out, errs strings.Builder
+		assert.Equal(t, noAnswer, run(context.Background(), list[name].args, command, &out, &errs), "%s", &errs)
+		assert.Empty(t, out.String())
 	}
 }

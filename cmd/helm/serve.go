@@ -193,7 +193,12 @@ func hold(ctx context.Context, a *app, conf *state.Config, serves face) error {
 	ended := make(chan struct{})
 	context.AfterFunc(ctx, func() {
 		signal.Reset(os.Interrupt, syscall.SIGTERM) // the second ends it at once
-		log.Info("it ends when no call runs; a second signal ends it at once", "within", drainOf(conf))
+		select {
+		case <-ended:
+			return // by itself
+		default:
+			log.Info("it ends when no call runs; a second signal ends it at once", "within", drainOf(conf))
+		}
 		late := time.NewTimer(time.Until(h.late()))
 		defer late.Stop()
 		select {
