@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
 const responsesPath = "/v1/responses"
@@ -274,5 +276,73 @@ func TestIndexSurvives(t *testing.T) {
 	e, ok := again.books.index.Get("anonymous", "c2")
 	assert.True(t, ok && e.Denied && e.Session == "anonymous/s", "%+v", e)
 	require.NoError(t, again.Close())
+	b.ends()
+}
+
+// TestApprovals: a call that a person must approve is denied with the number of the request, and
+// passes when the same call comes again with the answer. No other call does.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	bank := kerneltest.NewBank(t, func(o *helm.Options) { o.Drivers = nil })
+	p := &people{decided: make(chan struct{})}
+	b := newBureauOver(t, bank.World, func(o *Options, _ *auth.Options) { o.Approvals = p })
+	pay := func(amount string) string {
+		return completion(`{"id":"p`+amount+`","type":"function","function":{"name":"pay","arguments":`+
+			`"{\"to\":\"bob\",\"amount\":`+amount+`}"}}`, "tool_calls")
+	}
+	ask := `{"messages":[` + question + `],"tools":[{"type":"function","function":{"name":"pay"}}]}`
+	b.says("%s", pay("5"))
+	a := b.ask(chatPath, ask, "Helm-Session", "s")
+	require.Equal(t, 200, a.status, a.body)
+	assert.NotContains(t, a.body, "tool_calls")
+	require.Len(t, p.asked, 1)
+	assert.Contains(t, a.body, "An approver must answer request "+p.asked[0].Nonce)
+	assert.NotContains(t, a.body, "bob", "no argument in what is told")
+	p.answers = []helm.Envelope{bank.Approve(p.asked[0], kerneltest.Ann)}
+	b.says("%s", pay("6"))
+	a = b.ask(chatPath, ask, "Helm-Session", "s")
+	assert.NotContains(t, a.body, "tool_calls", "other arguments")
+	b.says("%s", pay("5"))
+	a = b.ask(chatPath, ask, "Helm-Session", "t")
+	assert.NotContains(t, a.body, "tool_calls", "another session")
+	a = b.ask(chatPath, ask, "Helm-Session", "s")
+	assert.Contains(t, a.body, "tool_calls")
+	a = b.ask(chatPath, ask, "Helm-Session", "s")
+	assert.NotContains(t, a.body, "tool_calls", "an approval is for one call")
+	b.ends()
+}
+
+// TestApprovalWait: an answer is held until a person has answered, with signs of life, and judged
+// again then.
+func TestApprovalWait(t *testing.T) {
+	t.Parallel()
+	bank := kerneltest.NewBank(t, func(o *helm.Options) { o.Drivers = nil })
+	p := &people{decided: make(chan struct{})}
+	b := newBureauOver(t, bank.World, func(o *Options, _ *auth.Options) {
+		o.Approvals, o.ApprovalWait = p, time.Minute
+		o.limits = limits{}.orDefault()
+		o.limits.keep = 5 * time.Millisecond
+	})
+	b.streams(strings.NewReplacer(`"read"`, `"pay"`, `"{}"`, `"{\"to\":\"bob\",\"amount\":5}"`).Replace(chunkOfCall),
+		chunkOfEnd, "data: [DONE]\n\n")
+	got := make(chan gotten, 1)
+	go func() {
+		got <- b.ask(chatPath, `{"stream":true,"messages":[],"tools":[{"type":"function","function":{"name":"pay"}}]}`)
+	}()
+	eventually(t, "somebody is asked", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.asked) > 0
+	})
+	p.mu.Lock()
+	p.answers = []helm.Envelope{bank.Approve(p.asked[0], kerneltest.Ann)}
+	p.mu.Unlock()
+	time.Sleep(20 * time.Millisecond) // for a sign of life
+	close(p.decided)
+	a := <-got
+	assert.Contains(t, a.body, ": helm")
+	assert.Contains(t, a.body, `"tool_calls"`)
+	assert.Contains(t, a.body, "[DONE]")
+	assert.Equal(t, []string{"pay DENIED", "pay open"}, b.receipts())
 	b.ends()
 }

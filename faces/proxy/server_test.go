@@ -68,11 +68,15 @@ type inquiry struct {
 
 func newBureau(t *testing.T, change ...func(*Options, *auth.Options)) *bureau {
 	t.Helper()
-	w := kerneltest.New(t, func(o *helm.Options) {
+	return newBureauOver(t, kerneltest.New(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, serverPolicy)
 		o.Drivers = nil
 		o.Keep.Outputs = true
-	})
+	}), change...)
+}
+
+func newBureauOver(t *testing.T, w *kerneltest.World, change ...func(*Options, *auth.Options)) *bureau {
+	t.Helper()
 	b := &bureau{World: w, desk: handoff.New(w.Kernel, 0)}
 	upstream := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
