@@ -30,6 +30,7 @@ type books struct {
 
 	mu    sync.Mutex
 	open  map[opened]string // ids of tickets
+	taken map[opened]bool   // ids of calls that are judged now
 	sweep int               // the size at which those that are no longer open are looked for
 }
 
@@ -141,18 +142,22 @@ func (a *answering) waited(ctx context.Context, nonce string) bool {
 // denied, and so is what has an id that cannot stand.
 func (a *answering) judge(ctx context.Context, c call) ruling {
 	who, id, legal := owner(a.caller), c.id, true
-	switch _, used := a.index.Get(who, id); {
-	case c.legacy:
+	if c.legacy {
 		id = legacyID(a.session, c.tool)
 		if earlier := a.ticket(opened{who, id}); earlier != nil {
 			earlier.Drop() // a result names the function alone: it cannot be of both
 		}
-	case !isID(id) || used:
+	} else if !isID(id) || !a.take(opened{who, id}) {
 		if legal = !c.fixed; legal {
 			id = newID()
 		}
+	} else {
+		defer a.free(opened{who, id})
 	}
 	definition, offered := a.offer.tools[c.tool]
+	if c.server != "" {
+		definition, offered = contracts.Digest{}, a.offer.servers[c.server]
+	}
 	ticket, t, refusal := a.decide(ctx, id, helm.Intent{Tool: c.tool, Args: c.args}, definition, offered && legal)
 	switch {
 	case ticket != nil:
@@ -172,6 +177,28 @@ func told(t auth.ToldCall) []byte {
 		return []byte("{}")
 	}
 	return b
+}
+
+// take reports whether the id of a call is its first use by the caller, so that a result is of one
+// call.
+func (b *books) take(o opened) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, used := b.index.Get(o.owner, o.id); used || b.taken[o] {
+		return false
+	}
+	if b.taken == nil {
+		b.taken = map[opened]bool{}
+	}
+	b.taken[o] = true
+	return true
+}
+
+// free ends what take began: the id is in the index now.
+func (b *books) free(o opened) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.taken, o)
 }
 
 // note remembers the ticket of a call until it has an outcome.

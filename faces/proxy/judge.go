@@ -17,6 +17,7 @@ type call struct {
 	legacy bool   // a function_call of chat, which has no id
 	kind   string // the type of its item, of responses
 	tool   string
+	server string // of an mcp_approval_request: the label under which the request named it
 	args   []byte // as the model wrote them
 }
 

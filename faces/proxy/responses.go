@@ -331,7 +331,8 @@ func readCall(it *responseItem, item rawjson.Value) (c call, err error) {
 		if c.args = []byte(args.Text()); len(c.args) == 0 {
 			c.args = []byte("{}")
 		}
-		c.tool = item.Get("server_label").Text() + "__" + c.tool
+		c.server = item.Get("server_label").Text()
+		c.tool = c.server + "__" + c.tool
 	case "computer_call":
 		c.tool = "computer"
 		if item.Get("actions").Exists() {

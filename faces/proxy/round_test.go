@@ -141,9 +141,13 @@ func TestApprovalByApp(t *testing.T) {
 	t.Parallel()
 	b := newBureau(t)
 	request := `{"type":"mcp_approval_request","id":"mr1","name":"look","server_label":"srv","arguments":"{}"}`
-	tools := `"tools":[{"type":"function","name":"srv__look"}]`
+	tools := `"tools":[{"type":"mcp","server_label":"srv","server_url":"https://a.example",` +
+		`"require_approval":"always"}]`
+	b.says("%s", response("resp_0", strings.Replace(request, "mr1", "mr0", 1)))
+	a := b.ask(responsesPath, `{"input":"hi","tools":[]}`)
+	assert.NotContains(t, a.body, "mcp_approval_request", "of a server that was not named")
 	b.says("%s", response("resp_1", request))
-	a := b.ask(responsesPath, `{"input":"hi",`+tools+`}`, "Helm-Session", "s")
+	a = b.ask(responsesPath, `{"input":"hi",`+tools+`}`, "Helm-Session", "s")
 	require.Equal(t, 200, a.status, a.body)
 	require.Contains(t, a.body, "mcp_approval_request")
 	answer := func(id string, agrees string) string {
@@ -153,13 +157,27 @@ func TestApprovalByApp(t *testing.T) {
 	}
 	assert.Equal(t, 400, b.ask(responsesPath, answer("mr2", "true"), "Helm-Session", "s").status, "unknown")
 	assert.Equal(t, 400, b.ask(responsesPath, answer("mr1", "true"), "Helm-Session", "t").status, "another session's")
-	assert.Equal(t, 1, b.count())
+	assert.Equal(t, 2, b.count())
+	assert.Equal(t, []string{"srv__look DENIED", "hosted.mcp EXECUTED", "srv__look open"}, b.receipts())
 	b.says("%s", response("resp_2"))
 	require.Equal(t, 200, b.ask(responsesPath, answer("mr1", "true")).status)
-	assert.Equal(t, []string{"srv__look open"}, b.receipts())
-	require.Equal(t, 200, b.ask(responsesPath, answer("mr1", "false")).status)
-	assert.Equal(t, []string{"srv__look INDETERMINATE"}, b.receipts())
-	assert.Equal(t, 400, b.ask(responsesPath, answer("mr1", "true")).status, "it was refused")
+	assert.Equal(t, "srv__look open", b.receipts()[2])
+	run := `{"type":"mcp_call","id":"mc1","name":"look","server_label":"srv","arguments":"{}","output":"7",` +
+		`"approval_request_id":"mr1"}`
+	b.says("%s", response("resp_3", run))
+	require.Equal(t, 502, b.ask(responsesPath, answer("mr1", "true")).status, "mcp was not permitted in this request")
+	withTools := strings.Replace(answer("mr1", "true"), "{", "{"+tools+",", 1)
+	require.Equal(t, 200, b.ask(responsesPath, withTools).status)
+	assert.Equal(t, "srv__look EXECUTED", b.receipts()[2])
+	assert.Contains(t, strings.Join(b.outputs(), ""), `"id":"mc1"`)
+	assert.Equal(t, 400, b.ask(responsesPath, answer("mr1", "true")).status, "it ran")
+
+	b.says("%s", response("resp_1", strings.Replace(request, "mr1", "mr5", 1)))
+	a = b.ask(responsesPath, `{"input":"hi",`+tools+`}`, "Helm-Session", "s")
+	require.Contains(t, a.body, "mr5")
+	b.says("%s", response("resp_2"))
+	require.Equal(t, 200, b.ask(responsesPath, answer("mr5", "false"), "Helm-Session", "s").status)
+	assert.Equal(t, 400, b.ask(responsesPath, answer("mr5", "true"), "Helm-Session", "s").status, "it was refused")
 	b.ends()
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,11 +40,16 @@ tools:
     output: {type: object, required: [ok], properties: {ok: {type: boolean}}}
   small: {effect: read, input: {type: object}, limits: {output: 1KiB}}
   hosted.web_search: {effect: read, input: {type: object, properties: {type: {type: string}}}}
-  hosted.mcp: {effect: read, input: {type: object, properties: {type: {type: string}, url: {type: string}}}}
+  hosted.mcp:
+    effect: read
+    input:
+      type: object
+      properties: {type: {type: string}, server_label: {type: string}, server_url: {type: string},
+        require_approval: {type: string}}
   srv__look: {effect: read, input: {type: object}}
 rules:
   - {id: never, deny: mail, when: {arg: /a, eq: 13, absent: false}}
-  - {id: most, allow: [read, typed, small, mail, hosted.web_search, srv__look]}
+  - {id: most, allow: [read, typed, small, mail, hosted.web_search, hosted.mcp, srv__look]}
 `
 
 // A bureau is a proxy between an app and a provider whose answers a test writes.
@@ -595,6 +601,21 @@ func TestRepeatedIDs(t *testing.T) {
 	assert.Contains(t, first.body, `"c1"`)
 	assert.NotContains(t, second.body, `"id":"c1"`)
 	assert.Contains(t, second.body, `"id":"call_`)
+	b.ends()
+
+	b = newBureau(t)
+	b.says("%s", completion(proposedOK, "tool_calls"))
+	var own atomic.Int64
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if strings.Contains(b.ask(chatPath, body).body, `"id":"c1","type"`) {
+				own.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, own.Load(), "at once")
 	b.ends()
 }
 

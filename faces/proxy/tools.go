@@ -23,12 +23,14 @@ type catalog interface {
 type offer struct {
 	tools   map[string]contracts.Digest // by the policy's name, with the digest of the definition
 	hosted  map[string]bool             // tools of the provider, without hosted.
+	servers map[string]bool             // labels of MCP servers that the provider asks
 	shell   bool                        // a shell of the app
 	removed []string                    // names of what was not forwarded
 }
 
 func newOffer() *offer {
-	return &offer{tools: map[string]contracts.Digest{}, hosted: map[string]bool{}}
+	return &offer{tools: map[string]contracts.Digest{}, hosted: map[string]bool{},
+		servers: map[string]bool{}}
 }
 
 var errTools = errors.New("tools are to be a list of objects")
@@ -163,6 +165,9 @@ func (o *offer) keeps(t *tool, names map[string]int, of catalog) bool {
 	case t.hosted != "":
 		ok := of.permit("hosted."+t.hosted, masked(t.entry))
 		o.hosted[t.hosted] = o.hosted[t.hosted] || ok
+		if label := t.entry.Get("server_label").Text(); t.hosted == "mcp" && ok && label != "" {
+			o.servers[label] = true
+		}
 		return ok
 	case names[t.name] != 1:
 		return false
