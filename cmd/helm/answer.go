@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,8 +114,39 @@ func strict(b []byte, v any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	return d.Decode(v)
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	return spelt(tree.Root(), reflect.TypeOf(v))
 }
+
+// spelt returns an error if a member has the name of a field in other letter case: it would be taken
+// for the field, also next to the one that is spelt right.
+func spelt(v crypto.Value, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || v.Kind() != crypto.Object || reflect.PointerTo(t).Implements(decodes) {
+		return nil
+	}
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields[name] = t.Field(i).Type
+	}
+	for it := v.Iter(); it.Next(); {
+		field, ok := fields[string(it.Key())]
+		if !ok {
+			return fmt.Errorf("unknown field %q", it.Key())
+		}
+		if err := spelt(it.Value(), field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var decodes = reflect.TypeFor[json.Unmarshaler]()
 
 // describe returns what the approver signs, whole, as a terminal may be told it.
 func (p *pending) describe() string {

@@ -127,3 +127,28 @@ func requestFile(t *testing.T) []byte {
 	require.NoError(t, writeRequest(&b, `{"sum":5000}`, nil))
 	return b.Bytes()
 }
+
+// TestSpelt: a member in other letter case is no member, at any depth that is ours.
+func TestSpelt(t *testing.T) {
+	t.Parallel()
+	for text, well := range map[string]bool{
+		`{"tool":"pay","args":{"Tool":"x","tool":"y"},"caller":{"id":"ann","roles":["a"]}}`: true,
+		`{"Tool":"pay"}`:                            false,
+		`{"tool":"pay","Tool":"look"}`:              false,
+		`{"tool":"pay","caller":{"ID":"ann"}}`:      false,
+		`{"tool":"pay","caller":{"id":"","ıd":""}}`: false,
+		`{"tool":"pay","tool":"look"}`:              false,
+		`{"tool":"pay","caller":null}`:              true,
+	} {
+		var q question
+		assert.Equal(t, well, strict([]byte(text), &q) == nil, text)
+	}
+	var p pending
+	good := string(requestFile(t))
+	require.NoError(t, strict([]byte(good), &p))
+	for _, name := range []string{"request", "args", "tool", "nonce", "caller", "quorum"} {
+		other := strings.Replace(good, `"`+name+`":`, `"`+strings.ToUpper(name)+`":`, 1)
+		require.NotEqual(t, good, other)
+		assert.Error(t, strict([]byte(other), new(pending)), name)
+	}
+}
