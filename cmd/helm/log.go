@@ -66,13 +66,23 @@ func (a *app) showLog() *cobra.Command {
 		Use: "show DIR", Short: "list the entries of a log", Args: arguments(cobra.ExactArgs(1)),
 		Long: "List the entries of a log. Nothing is verified: see log verify. A kernel may be writing to it; with\n" +
 			"--follow what it writes is listed too, until the command is interrupted. With --why say of one entry\n" +
-			"how it was decided, and what led to it.",
+			"how it was decided, and what led to it. With --html write the page on which people read the log, as\n" +
+			"pack view does: whole or not at all, and no file is replaced.",
 		Example: "helm log show state/log --verdict DENY\nhelm log show state/log --why chat-1/4",
 	}
 	var which filter
 	which.flags(c)
 	follow := c.Flags().Bool("follow", false, "go on with what is written to the log")
+	page := c.Flags().String("html", "", "write a page for a browser to this `FILE`")
+	var part section
+	part.flags(c, "with --html: ")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case *page == "" && part != section{}:
+			return wrongly(c, errors.New("--from, --to and --inputs are of --html"))
+		case *page != "" && (*follow || which.why+which.tool+which.verdict != ""):
+			return wrongly(c, errors.New("--html goes with --session, --from, --to and --inputs alone"))
+		}
 		if *follow && which.why != "" {
 			return wrongly(c, errors.New("--follow or --why, not both"))
 		}
@@ -84,6 +94,10 @@ func (a *app) showLog() *cobra.Command {
 			return err
 		}
 		defer store.Close()
+		if *page != "" {
+			defer a.working("writing " + *page)()
+			return logPage(c.Context(), a, store, *page, part.options(which.session))
+		}
 		return a.show(c, store, &which)
 	}
 	return c

@@ -20,7 +20,7 @@ import (
 
 func (a *app) pack() *cobra.Command {
 	c := group("pack", "verify packs, and read them")
-	c.AddCommand(a.verifyPack(), a.audit(), a.showPack(), graphPack(a), a.backtest())
+	c.AddCommand(a.verifyPack(), a.audit(), a.showPack(), graphPack(a), a.backtest(), viewPack(a))
 	return c
 }
 

@@ -70,7 +70,7 @@ func overProxy(ctx context.Context, a *app, h *held) error {
 	in.Handle("/", reads)
 	asks := state.AsksForSession(h.Kernel().Policy())
 	fmt.Fprint(a.errs, banner(conf, mcpURL(conf, l.Addr().String()), h.Tokens().Any(), asks))
-	return h.overWeb(ctx, l, newDoor(h.who.Handler(in), h.unwell))
+	return h.overWeb(ctx, l, newDoor(h.lets(in), h.unwell))
 }
 
 // proxy returns the handler of the upstreams.

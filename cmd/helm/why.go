@@ -121,7 +121,11 @@ func stepsOf(ctx context.Context, log source, at uint64) (guardian.Trace, *contr
 		if record.KernelsOwn() {
 			return errors.New("the kernel refused this call itself, and no policy was asked")
 		}
-		if steps, err = again(ctx, log, record, policies[record.PolicyHash], state); err != nil {
+		policy, err := stack(ctx, log, policies[record.PolicyHash])
+		if err != nil {
+			return err
+		}
+		if steps, err = again(ctx, log, record, policy, state); err != nil {
 			return err
 		}
 		return errFound
@@ -154,10 +158,8 @@ func began(ctx context.Context, log source) (*registry.State, error) {
 	return nil, errors.New("the log has no genesis")
 }
 
-// again judges a call by the policy that judged it.
-func again(
-	ctx context.Context, log source, d *contracts.DecisionRecord, p *contracts.PolicyRecord, trust *registry.State,
-) (guardian.Trace, error) {
+// stack returns the policy that an entry names.
+func stack(ctx context.Context, log source, p *contracts.PolicyRecord) (*guardian.Policy, error) {
 	if p == nil {
 		return nil, errors.New("the log does not say which policy judged the call")
 	}
@@ -169,10 +171,13 @@ func again(
 		}
 		docs = append(docs, contracts.Document{Name: r.Layer + ":" + r.Name, Canonical: b})
 	}
-	policy, err := guardian.CompileFor(p.Engine, docs...)
-	if err != nil {
-		return nil, err
-	}
+	return guardian.CompileFor(p.Engine, docs...)
+}
+
+// again judges a call by the policy that judged it.
+func again(
+	ctx context.Context, log source, d *contracts.DecisionRecord, policy *guardian.Policy, trust *registry.State,
+) (guardian.Trace, error) {
 	b, err := log.Blob(ctx, d.InputsHash)
 	if errors.Is(err, proofgraph.ErrNoBlob) {
 		return nil, errors.New("the inputs of the call were erased, or never kept")

@@ -104,17 +104,10 @@ func From(ctx context.Context) Identity {
 // canceled within 10 seconds.
 func (a *Auth) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if done := a.reached(w, r); done {
+			return
+		}
 		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		if !a.hosted(r) {
-			Refuse(w, r, http.StatusMisdirectedRequest, "helm_wrong_host", "this host is not served here")
-			return
-		}
-		if done := a.origin(w, r); done {
-			return
-		}
 		if name := a.twice(r); name != "" {
 			Refuse(w, r, http.StatusBadRequest, "helm_bad_request", "the header "+name+" is there twice")
 			return
@@ -144,6 +137,29 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, a.o.Body)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Page returns a handler that lets in everybody who reaches this server by its name and from no
+// page of elsewhere. It is for a page without data: into such a one a token is typed.
+func (a *Auth) Page(page http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if done := a.reached(w, r); !done {
+			page.ServeHTTP(w, r)
+		}
+	})
+}
+
+// reached answers a request that names another host, or comes from a page of elsewhere.
+func (a *Auth) reached(w http.ResponseWriter, r *http.Request) (done bool) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if !a.hosted(r) {
+		Refuse(w, r, http.StatusMisdirectedRequest, "helm_wrong_host", "this host is not served here")
+		return true
+	}
+	return a.origin(w, r)
 }
 
 // fell ends a request whose handler panics. What it panicked with may have parts of a call, so it

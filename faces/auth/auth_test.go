@@ -158,6 +158,31 @@ func TestLetIn(t *testing.T) {
 	}
 }
 
+// TestPage: a page without data is for everybody, by the server's own name, from nowhere else.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	a, err := New(Options{})
+	require.NoError(t, err)
+	h := a.Page(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, x := range []struct {
+		host, name, value string
+		status            int
+	}{
+		{"127.0.0.1:8080", "Accept", "text/html", 200}, {"127.0.0.1:8080", "Sec-Fetch-Site", "none", 200},
+		{"evil.example", "Accept", "text/html", 421}, {"127.0.0.1:8080", "Sec-Fetch-Site", "cross-site", 403},
+		{"127.0.0.1:8080", "Origin", "https://evil.example", 403},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/helm/", nil)
+		r.Host = x.host
+		r.Header.Set(x.name, x.value)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		assert.Equal(t, x.status, w.Code, "%v", x)
+		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	}
+}
+
 // TestOrigins: a page that is listed may ask, with a token, and one that is like it may not.
 func TestOrigins(t *testing.T) {
 	t.Parallel()

@@ -49,8 +49,8 @@ func advice() string {
 	return string(b)
 }
 
-// Handler returns the handler of the live page. The page has no data in it, so it may be served to
-// anybody who may reach the server; what it asks of the API is let in or refused there.
+// Handler returns the handler of the live page, for Auth.Page. The page has no data in it, so
+// everybody who reaches the server may have it; what it asks of the API is let in or refused there.
 func Handler() http.Handler {
 	before, after, policy := pageOf("live", "; connect-src 'self'")
 	page := []byte(before + after)
@@ -61,9 +61,6 @@ func Handler() http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Referrer-Policy", "no-referrer")
 		_, _ = w.Write(page) // else the asker is gone
 	})

@@ -152,8 +152,6 @@ func TestPolicy(t *testing.T) {
 	assert.Contains(t, header, "connect-src 'self'")
 	assert.Contains(t, header, "frame-ancestors 'none'")
 	assert.NotContains(t, offline, "connect-src")
-	assert.Equal(t, "nosniff", answer.Header().Get("X-Content-Type-Options"))
-	assert.Equal(t, "no-store", answer.Header().Get("Cache-Control"))
 	for name, text := range map[string]string{"offline": offline, "live": live} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
