@@ -120,8 +120,8 @@ func strict(b []byte, v any) error {
 	return spelt(tree.Root(), reflect.TypeOf(v))
 }
 
-// spelt returns an error if a member has the name of a field in other letter case: it would be taken
-// for the field, also next to the one that is spelt right.
+// spelt returns an error if a member has the name of a field in other letter case: it would be
+// taken for the field, also next to the one that is spelt right.
 func spelt(v crypto.Value, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
