@@ -187,7 +187,7 @@ func hold(ctx context.Context, a *app, conf *state.Config, serves face) error {
 		return err
 	}
 	h := &held{State: s, log: log}
-	if h.who, err = whoAsks(conf, s.Tokens(), log); err != nil {
+	if h.who, err = whoAsks(conf, s, log); err != nil {
 		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	ended := make(chan struct{})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/state"
@@ -30,17 +31,26 @@ func mcpListens(c *state.Config) string {
 	return c.Listen.MCP
 }
 
-// whoAsks returns what knows who asks over HTTP, and how often a caller may.
-func whoAsks(c *state.Config, tokens *auth.Tokens, log *slog.Logger) (*auth.Auth, error) {
+// endTime is how long a call waits for the end of a session that nobody uses.
+const endTime = time.Second
+
+// whoAsks returns what knows who asks over HTTP, and how often a caller may, and ends sessions that
+// nobody uses.
+func whoAsks(c *state.Config, s *state.State, log *slog.Logger) (*auth.Auth, error) {
 	metadata := ""
 	if c.Issuer != "" {
 		metadata = mcpURL(c, mcpListens(c)) + "/.well-known/oauth-protected-resource"
 	}
 	return auth.New(auth.Options{
-		Tokens: tokens, Hosts: c.Hosts, Origins: c.Origins,
+		Tokens: s.Tokens(), Hosts: c.Hosts, Origins: c.Origins,
 		SessionHeaders: c.SessionHeaders, SessionRequired: c.SessionRequired,
 		Body: int64(c.Limits.Body), Requests: c.Limits.Requests, CallerRequests: c.Limits.CallerRequests,
 		Denials: c.Limits.Denials, Metadata: metadata, Log: log,
+		SessionIdle: c.SessionIdle, Sessions: c.Limits.Sessions, EndSession: func(session string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), endTime)
+			defer cancel()
+			return s.Kernel().CloseSession(ctx, session)
+		},
 	})
 }
 

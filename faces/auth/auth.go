@@ -35,6 +35,13 @@ type Options struct {
 	// SessionRequired refuses a request that names no session, if it needs one.
 	SessionRequired bool
 
+	// EndSession ends a session of the kernel for good: one that nobody used for SessionIdle, 30
+	// days if it is zero, and one of a caller who has more than Sessions, 10,000 if that is zero.
+	// Nil: none is ended.
+	EndSession  func(session string) error
+	SessionIdle time.Duration
+	Sessions    int
+
 	Body           int64        // the most bytes of a request's body; 0 is 32 MiB
 	Requests       int          // the most at once; 0 is 1,024
 	CallerRequests int          // the most at once of one caller; 0 is 256
@@ -49,6 +56,7 @@ type Auth struct {
 	o       Options
 	denials *denials
 	said    said
+	uses    *uses
 
 	mu      sync.Mutex
 	running map[crypto.Digest]int // requests at once, by caller
@@ -78,7 +86,7 @@ func New(o Options) (*Auth, error) {
 	for _, n := range []struct {
 		n    *int
 		most int
-	}{{&o.Requests, 1024}, {&o.CallerRequests, 256}, {&o.Denials, 120}} {
+	}{{&o.Requests, 1024}, {&o.CallerRequests, 256}, {&o.Denials, 120}, {&o.Sessions, 10_000}} {
 		if *n.n <= 0 {
 			*n.n = n.most
 		}
@@ -86,10 +94,13 @@ func New(o Options) (*Auth, error) {
 	if o.Body <= 0 {
 		o.Body = 32 << 20
 	}
+	if o.SessionIdle <= 0 {
+		o.SessionIdle = 30 * 24 * time.Hour
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Auth{o: o, denials: newDenials(o.Denials, o.Now), running: map[crypto.Digest]int{}}, nil
+	return &Auth{o: o, denials: newDenials(o.Denials, o.Now), uses: newUses(o), running: map[crypto.Digest]int{}}, nil
 }
 
 type key struct{}

@@ -99,6 +99,7 @@ func (a *Auth) Messages(k *helm.Kernel) http.Handler {
 			return
 		}
 		w.Header().Set("Helm-Session", session)
+		defer a.Use(From(r.Context()).Caller, session)()
 		recorded, err := a.Record(r.Context(), k, session, *message.Text)
 		if err != nil {
 			a.refused(w, r, k, err)

@@ -354,9 +354,10 @@ func TestConfigAttacked(t *testing.T) {
 		}
 		assert.Nil(t, c, line)
 	}
-	c, err := ReadConfig(writeConfig(t, head+"session_idle: 240h\nhosts: [helm.example, \"helm.example:8080\", \"[::1]:80\"]\n"))
+	c, err := ReadConfig(writeConfig(t, head+"session_idle: 240h\nlimits: {sessions: 7}\nhosts: [helm.example, \"helm.example:8080\", \"[::1]:80\"]\n"))
 	require.NoError(t, err)
 	assert.Equal(t, 240*time.Hour, c.SessionIdle)
+	assert.Equal(t, 7, c.Limits.Sessions)
 }
 
 const readerFile = "STATE_TEST_READER"

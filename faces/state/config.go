@@ -76,6 +76,7 @@ type Limits struct {
 	Body           int           // bytes of a request
 	Requests       int           // at once
 	CallerRequests int           // at once of one caller
+	Sessions       int           // of the log, of one caller; more are ended for good
 	MCPSessions    int           // clients at once
 	MCPIdle        time.Duration // after which a client's session ends
 }
@@ -433,13 +434,13 @@ func (r *configReader) short(p keyed.Node, most time.Duration) time.Duration {
 }
 
 func (r *configReader) limits(p keyed.Node) {
-	keys := []string{"denials", "drain", "body", "requests", "caller_requests", "mcp_sessions", "mcp_idle"}
+	keys := []string{"denials", "drain", "body", "requests", "caller_requests", "sessions", "mcp_sessions", "mcp_idle"}
 	if !p.Exists() || !r.Object(p, keys...) {
 		return
 	}
 	l := &r.c.Limits
 	for key, to := range map[string]*int{"denials": &l.Denials, "body": &l.Body, "requests": &l.Requests,
-		"caller_requests": &l.CallerRequests, "mcp_sessions": &l.MCPSessions} {
+		"caller_requests": &l.CallerRequests, "sessions": &l.Sessions, "mcp_sessions": &l.MCPSessions} {
 		x := p.Get(key)
 		if !x.Exists() {
 			continue

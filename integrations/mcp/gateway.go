@@ -68,10 +68,13 @@ type GatewayOptions struct {
 	ApprovalURL func(nonce string) string
 
 	// Limits says whether a caller may ask, and is told of each call that was denied. A call of one
-	// who may not ask is not judged, and leaves no receipt. Nil: all may.
+	// who may not ask is not judged, and leaves no receipt. Use is called before a call is judged,
+	// and done when it has ended, so that sessions that nobody uses are ended. Nil: all may, and
+	// none is ended. *auth.Auth is one.
 	Limits interface {
 		MayAsk(helm.Caller) bool
 		Denied(helm.Caller)
+		Use(c helm.Caller, session string) (done func())
 	}
 
 	Log *slog.Logger // nil: none
@@ -531,6 +534,9 @@ func (c *client) guard(
 	ctx context.Context, tool string, args json.RawMessage, f *forward,
 ) (helm.Decision, helm.Receipt, bool) {
 	k := c.gateway.options.Kernel
+	if limits := c.gateway.options.Limits; limits != nil {
+		defer limits.Use(c.caller, c.session)()
+	}
 	in := helm.Intent{Tool: tool, Args: args, Caller: c.caller, Session: c.session}
 	if p := k.Policy(); p != nil {
 		f.structured = p.HasOutput(tool) && f.method == ""

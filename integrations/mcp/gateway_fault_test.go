@@ -313,6 +313,8 @@ type atMost struct{ left atomic.Int64 }
 func (a *atMost) MayAsk(helm.Caller) bool { return a.left.Load() > 0 }
 func (a *atMost) Denied(helm.Caller)      { a.left.Add(-1) }
 
+func (a *atMost) Use(helm.Caller, string) func() { return func() {} }
+
 // TestLimits: who was denied too often is not judged, and allowed calls do not count.
 func TestLimits(t *testing.T) {
 	t.Parallel()

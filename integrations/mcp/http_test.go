@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -424,6 +425,46 @@ func TestSessionsAreFew(t *testing.T) {
 	f = newFace(t, HandlerOptions{Sessions: 1, Idle: 20 * time.Millisecond}, callers, nil)
 	assert.Equal(t, 200, run2(f, "a"))
 	assert.Eventually(t, func() bool { return run2(f, "b") == 200 }, 30*time.Second, 10*time.Millisecond, "the idle one ended")
+}
+
+// TestIdleSessions: a session of the log that nobody used for long is ended for good, over HTTP and
+// over stdio; a call in it is denied, with a receipt.
+func TestIdleSessions(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	var limits *auth.Auth
+	f := newFace(t, HandlerOptions{}, nil, func(o *GatewayOptions) {
+		var err error
+		limits, err = auth.New(auth.Options{
+			SessionIdle: time.Hour, Now: func() time.Time { return time.Unix(now.Load(), 0) },
+			EndSession: func(session string) error { return o.Kernel.CloseSession(t.Context(), session) },
+		})
+		require.NoError(t, err)
+		o.Limits, o.Session = limits, "anonymous/typed"
+	})
+	c := f.connect(nil)
+	for range 2 {
+		assert.Equal(t, 200, run2(f, "web"))
+		_, said := f.call(c, "echo", `{}`)
+		assert.Equal(t, "fine", said)
+		now.Add(3599)
+	}
+	now.Add(1)
+	for _, call := range []func() string{
+		func() string {
+			_, said, _ := f.ask("POST", "/mcp/v1/execute", "", `{"tool":"echo","arguments":{},"session":"web"}`)
+			return said
+		},
+		func() string { _, said := f.call(c, "echo", `{}`); return said },
+	} {
+		before := len(f.receipts())
+		assert.Contains(t, call(), string(contracts.ReasonSessionClosed))
+		all := f.receipts()
+		require.Len(t, all, before+1)
+		assert.Equal(t, contracts.Denied, all[before].Outcome)
+	}
+	assert.Equal(t, 200, run2(f, "another"))
+	assert.Equal(t, 4+1, strings.Count(f.noted("in"), "tools/call"))
 }
 
 func run2(f *face, session string) int {

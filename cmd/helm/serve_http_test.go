@@ -1,0 +1,38 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/faces/state"
+)
+
+// TestSessionsEnd: of a caller who has more sessions than the configuration lets them have, one is
+// closed in the kernel.
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, state.Create(dir, state.CreateOptions{}))
+	conf, err := state.ReadConfig(filepath.Join(dir, "helm.yaml"))
+	require.NoError(t, err)
+	conf.Limits.Sessions = 1
+	s, err := state.Open(t.Context(), conf, state.Options{})
+	require.NoError(t, err)
+	defer s.Close(t.Context())
+	who, err := whoAsks(conf, s, nil)
+	require.NoError(t, err)
+	reason := func(session string) contracts.ReasonCode {
+		defer who.Use(helm.Caller{}, session)()
+		d, _ := s.Kernel().Guard(t.Context(), helm.Intent{Tool: "none", Args: []byte("{}"), Session: session})
+		return d.Reason
+	}
+	assert.Equal(t, contracts.ReasonToolNotFound, reason("a"))
+	assert.Equal(t, contracts.ReasonToolNotFound, reason("b"))
+	assert.Equal(t, contracts.ReasonToolNotFound, reason("b"))
+	assert.Equal(t, contracts.ReasonSessionClosed, reason("a"))
+}
