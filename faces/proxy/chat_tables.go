@@ -10,22 +10,22 @@ var (
 
 	chatCall = object([]string{"id", "type"}, map[string]*shape{"function": chatFunction, "custom": chatCustom})
 
-	chatDelta = object([]string{"role", "content", "refusal", "annotations", "audio"}, map[string]*shape{
+	chatDelta = object([]string{"role", "content", "refusal", "annotations*", "audio*"}, map[string]*shape{
 		"function_call": chatFunction,
 		"tool_calls": list(object([]string{"index", "id", "type"}, map[string]*shape{
 			"function": chatFunction, "custom": chatCustom})),
 	})
 	chatChunk = object([]string{
-		"id", "object", "created", "model", "system_fingerprint", "service_tier", "usage", "obfuscation",
+		"id", "object", "created", "model", "system_fingerprint", "service_tier", "usage*", "obfuscation",
 	}, map[string]*shape{
 		"choices": list(object([]string{"index", "finish_reason"}, map[string]*shape{
 			"delta": chatDelta, "logprobs": chatLogprobs})),
 	})
 
-	chatMessage = object([]string{"role", "content", "refusal", "annotations", "audio"}, map[string]*shape{
+	chatMessage = object([]string{"role", "content", "refusal", "annotations*", "audio*"}, map[string]*shape{
 		"function_call": chatFunction, "tool_calls": list(chatCall)})
 	chatAnswer = object([]string{
-		"id", "object", "created", "model", "system_fingerprint", "service_tier", "usage",
+		"id", "object", "created", "model", "system_fingerprint", "service_tier", "usage*",
 	}, map[string]*shape{
 		"choices": list(object([]string{"index", "finish_reason"}, map[string]*shape{
 			"message": chatMessage, "logprobs": chatLogprobs})),

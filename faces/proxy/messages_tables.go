@@ -4,10 +4,10 @@ package proxy
 
 // messageBlocks are the blocks of an answer, by their type. One of another type is refused.
 var messageBlocks = map[string]*shape{
-	"text":              object([]string{"type", "text", "citations"}, nil),
+	"text":              object([]string{"type", "text", "citations*"}, nil),
 	"thinking":          object([]string{"type", "thinking", "signature"}, nil),
 	"redacted_thinking": object([]string{"type", "data"}, nil),
-	"tool_use":          object([]string{"type", "id", "name", "input", "caller"}, nil),
+	"tool_use":          object([]string{"type", "id", "name", "input*", "caller*"}, nil),
 }
 
 // hostedBlocks are blocks of what the provider runs itself. They have the kind of the tool that
@@ -29,28 +29,28 @@ var serverTools = map[string]string{
 
 var (
 	messageHosted = object([]string{
-		"type", "id", "name", "input", "caller", "server_name", "tool_use_id", "content", "is_error", "file_id",
+		"type", "id", "name", "input*", "caller*", "server_name", "tool_use_id", "content*", "is_error", "file_id",
 	}, nil)
 
-	messageMembers = []string{"id", "type", "role", "model", "stop_reason", "stop_sequence", "usage", "container",
-		"context_management", "stop_details"}
-	messageOpening = object(append([]string{"content"}, messageMembers...), nil)
+	messageMembers = []string{"id", "type", "role", "model", "stop_reason", "stop_sequence", "usage*", "container*",
+		"context_management*", "stop_details*"}
+	messageOpening = object(append([]string{"content*"}, messageMembers...), nil)
 
 	messageDeltas = map[string]*shape{
 		"text_delta":       object([]string{"type", "text"}, nil),
 		"input_json_delta": object([]string{"type", "partial_json"}, nil),
 		"thinking_delta":   object([]string{"type", "thinking"}, nil),
 		"signature_delta":  object([]string{"type", "signature"}, nil),
-		"citations_delta":  object([]string{"type", "citation"}, nil),
+		"citations_delta":  object([]string{"type", "citation*"}, nil),
 	}
 
 	messageEvents = map[string]*shape{
 		"message_start":       object([]string{"type"}, map[string]*shape{"message": messageOpening}),
-		"content_block_start": object([]string{"type", "index", "content_block"}, nil), // its block by messageBlocks
-		"content_block_delta": object([]string{"type", "index", "delta"}, nil),         // by messageDeltas
+		"content_block_start": object([]string{"type", "index", "content_block*"}, nil), // its block by messageBlocks
+		"content_block_delta": object([]string{"type", "index", "delta*"}, nil),         // by messageDeltas
 		"content_block_stop":  object([]string{"type", "index"}, nil),
-		"message_delta": object([]string{"type", "usage", "context_management"}, map[string]*shape{
-			"delta": object([]string{"stop_reason", "stop_sequence", "container", "stop_details"}, nil)}),
+		"message_delta": object([]string{"type", "usage*", "context_management*"}, map[string]*shape{
+			"delta": object([]string{"stop_reason", "stop_sequence", "container*", "stop_details*"}, nil)}),
 		"message_stop": object([]string{"type"}, nil),
 		"ping":         object([]string{"type"}, nil),
 	}

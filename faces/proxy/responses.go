@@ -128,7 +128,7 @@ func (s *responsesStream) opening(kind string, v rawjson.Value) ([]frame, error)
 	return []frame{s.numbered(kind, v, 0)}, nil
 }
 
-var responseAdded = object([]string{"type", "sequence_number", "output_index", "item"}, nil)
+var responseAdded = object([]string{"type", "sequence_number", "output_index", "item*"}, nil)
 
 // item reads an item of an event, cleaned, and its place.
 func (s *responsesStream) item(v rawjson.Value) (clean, item rawjson.Value, at int, err error) {

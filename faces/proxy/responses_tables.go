@@ -8,16 +8,16 @@ var responseCalls = map[string]struct {
 	arguments string
 	text      bool // the arguments are a string
 }{
-	"function_call": {object([]string{"type", "id", "call_id", "name", "namespace", "arguments", "status", "caller"},
+	"function_call": {object([]string{"type", "id", "call_id", "name", "namespace", "arguments", "status", "caller*"},
 		nil),
 		"arguments", true},
-	"custom_tool_call": {object([]string{"type", "id", "call_id", "name", "namespace", "input", "status", "caller"},
+	"custom_tool_call": {object([]string{"type", "id", "call_id", "name", "namespace", "input", "status", "caller*"},
 		nil),
 		"input", true},
-	"local_shell_call": {object([]string{"type", "id", "call_id", "action", "status"}, nil), "action", false},
-	"shell_call": {object([]string{"type", "id", "call_id", "action", "status", "environment", "max_output_length",
-		"caller"}, nil), "action", false},
-	"apply_patch_call": {object([]string{"type", "id", "call_id", "operation", "status", "caller"}, nil), "operation",
+	"local_shell_call": {object([]string{"type", "id", "call_id", "action*", "status"}, nil), "action", false},
+	"shell_call": {object([]string{"type", "id", "call_id", "action*", "status", "environment*", "max_output_length",
+		"caller*"}, nil), "action", false},
+	"apply_patch_call": {object([]string{"type", "id", "call_id", "operation*", "status", "caller*"}, nil), "operation",
 		false},
 	"computer_call": {object([]string{"type", "id", "call_id", "action", "actions", "status",
 		"pending_safety_checks"}, nil),
@@ -30,12 +30,12 @@ var responseCalls = map[string]struct {
 var responsePassed = map[string]*shape{
 	"message": object([]string{"type", "id", "role", "status", "phase"},
 		map[string]*shape{"content": list(responsePart)}),
-	"reasoning": object([]string{"type", "id", "summary", "encrypted_content", "status"},
+	"reasoning": object([]string{"type", "id", "summary*", "encrypted_content", "status"},
 		map[string]*shape{"content": list(responsePart)}),
 	"compaction": object([]string{"type", "id", "encrypted_content", "created_by"}, nil),
 }
 
-var responsePart = object([]string{"type", "text", "refusal", "annotations", "logprobs"}, nil)
+var responsePart = object([]string{"type", "text", "refusal", "annotations*", "logprobs*"}, nil)
 
 // responseParts are the types of parts.
 var responseParts = map[string]bool{"output_text": true, "refusal": true, "reasoning_text": true, "summary_text": true}
@@ -49,19 +49,22 @@ var responseHosted = map[string]string{
 }
 
 var responseHostedItem = object([]string{
-	"type", "id", "status", "action", "queries", "results", "code", "container_id", "outputs", "result", "arguments",
+	"type", "id", "status", "action*", "queries*", "results*", "code", "container_id", "outputs*", "result",
+	"arguments*",
 	"name",
-	"server_label", "output", "error", "approval_request_id", "tools", "execution", "call_id", "created_by",
+	"server_label", "output*", "error*", "approval_request_id", "tools*", "execution", "call_id", "created_by",
 	"background", "output_format", "quality", "size", "revised_prompt", "max_output_length",
 }, nil)
 
 var responseMembers = object([]string{
-	"id", "object", "created_at", "completed_at", "status", "background", "error", "incomplete_details", "instructions",
-	"max_output_tokens", "max_tool_calls", "model", "parallel_tool_calls", "previous_response_id", "prompt",
-	"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
+	"id", "object", "created_at", "completed_at", "status", "background", "error*", "incomplete_details*",
+	"instructions*",
+	"max_output_tokens", "max_tool_calls", "model", "parallel_tool_calls", "previous_response_id", "prompt*",
+	"prompt_cache_key", "prompt_cache_retention", "reasoning*", "safety_identifier", "service_tier", "store",
 	"temperature",
-	"text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "usage", "user", "metadata", "conversation",
-	"billing", "frequency_penalty", "presence_penalty", "moderation", "output",
+	"text*", "tool_choice*", "tools*", "top_logprobs", "top_p", "truncation", "usage*", "user", "metadata*",
+	"conversation*",
+	"billing*", "frequency_penalty", "presence_penalty", "moderation*", "output*",
 }, nil)
 
 // responseEvents are events that are of an item, with the types of the items that have them, and of
@@ -118,6 +121,6 @@ type responseEvent struct {
 
 var responseEventMembers = object([]string{
 	"type", "sequence_number", "item_id", "output_index", "content_index", "summary_index", "annotation_index", "delta",
-	"text", "refusal", "arguments", "input", "name", "code", "logprobs", "annotation", "obfuscation", "part",
+	"text", "refusal", "arguments", "input", "name", "code", "logprobs*", "annotation*", "obfuscation", "part*",
 	"partial_image_b64", "partial_image_index", "background", "output_format", "quality", "size",
 }, nil)

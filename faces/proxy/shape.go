@@ -2,25 +2,32 @@ package proxy
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/helmkernel/helm/faces/internal/rawjson"
 )
 
-// A shape says which members an object has, from the root of an answer down to its calls. A leaf
-// passes whole, whatever it is.
+// A shape says which members an object has, from the root of an answer down to its calls. A scalar
+// is neither an object nor a list. A leaf passes whole, whatever it is.
 type shape struct {
 	members map[string]*shape // of an object
 	element *shape            // of an array
 	folded  map[string]bool   // names of members, folded
 }
 
-var leaf = &shape{}
+// Not two pointers to empty structs, which may be the same.
+var scalar, leaf = &shape{folded: map[string]bool{}}, &shape{folded: map[string]bool{}}
 
-// object returns the shape of an object: the names of leaves, and other members.
-func object(leaves []string, others map[string]*shape) *shape {
+// object returns the shape of an object: the names of scalars, and with a star those of leaves, and
+// other members.
+func object(names []string, others map[string]*shape) *shape {
 	s := &shape{members: map[string]*shape{}, folded: map[string]bool{}}
-	for _, name := range leaves {
-		s.members[name] = leaf
+	for _, name := range names {
+		name, whole := strings.CutSuffix(name, "*")
+		s.members[name] = scalar
+		if whole {
+			s.members[name] = leaf
+		}
 	}
 	for name, o := range others {
 		s.members[name] = o
@@ -44,6 +51,11 @@ var (
 func (s *shape) clean(v rawjson.Value, pass map[string]bool, removed *int) (rawjson.Value, error) {
 	switch {
 	case s == leaf || v.Kind() == rawjson.Null:
+		return v, nil
+	case s == scalar:
+		if v.Kind() == rawjson.Object || v.Kind() == rawjson.Array {
+			return v, errShape
+		}
 		return v, nil
 	case s.element != nil:
 		if v.Kind() != rawjson.Array {
