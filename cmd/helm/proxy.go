@@ -69,7 +69,7 @@ func overProxy(ctx context.Context, a *app, h *held) error {
 	in.Handle("/helm/messages", h.who.Messages(h.Kernel()))
 	in.Handle("/", reads)
 	asks := state.AsksForSession(h.Kernel().Policy())
-	fmt.Fprint(a.errs, banner(conf, mcpURL(conf, l.Addr().String()), h.Tokens().Any(), asks))
+	fmt.Fprint(a.errs, banner(conf, mcpURL(conf, l.Addr().String()))+advice(conf, h.Tokens().Any(), asks))
 	return h.overWeb(ctx, l, newDoor(h.lets(in), h.unwell))
 }
 
@@ -96,19 +96,28 @@ func (h *held) proxy() (*proxy.Proxy, error) {
 	})
 }
 
+// proxyPaths are those of calls, by the upstream that answers.
+var proxyPaths = []struct{ api, path string }{
+	{"chat", "/v1/chat/completions"}, {"responses", "/v1/responses"}, {"messages", "/v1/messages"},
+}
+
 // banner says what is governed at an address, and what is not.
-func banner(c *state.Config, base string, tokens, asks bool) string {
+func banner(c *state.Config, base string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "helm proxy at %s\n\nGoverned: calls of tools in the answers to\n", base)
-	for _, x := range []struct{ api, path string }{
-		{"chat", "/v1/chat/completions"}, {"responses", "/v1/responses"}, {"messages", "/v1/messages"},
-	} {
+	for _, x := range proxyPaths {
 		if u, ok := c.Proxy.Upstreams[x.api]; ok {
 			fmt.Fprintf(&b, "  POST %-21s from %s\n", x.path, u.URL)
 		}
 	}
 	b.WriteString("Not governed: what an app runs without asking a model here, calls that a model writes into\n" +
 		"its text, and single uses of what the provider runs itself, permitted once in each request.\n")
+	return b.String()
+}
+
+// advice says what the policy, and who asks, need of those who ask.
+func advice(c *state.Config, tokens, asks bool) string {
+	var b strings.Builder
 	switch {
 	case c.SessionRequired:
 		headers := c.SessionHeaders
