@@ -299,8 +299,8 @@ func TestOthersDoNotExist(t *testing.T) {
 			t.Helper()
 			a := c.ask(secret, "GET", fmt.Sprintf(format, url.PathEscape(theirs)))
 			b := c.ask(secret, "GET", fmt.Sprintf(format, url.PathEscape(nothing)))
-			assert.GreaterOrEqual(t, a.status, 400, format)
-			assert.Equal(t, b, a, "%s: %s", name, fmt.Sprintf(format, theirs))
+			require.GreaterOrEqual(t, a.status, 400, "%s: %s", name, fmt.Sprintf(format, theirs))
+			require.Equal(t, b, a, "%s: %s", name, fmt.Sprintf(format, theirs))
 		}
 		for i, st := range c.Statements() {
 			if mine[i] || i > 8 && i%3 > 0 {
