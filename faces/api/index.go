@@ -17,7 +17,7 @@ import (
 )
 
 // An index knows of each entry which session it is of, whose it is and what it is. It holds 8 bytes
-// an entry, and some 200 a session. It is read from the store, as far as that goes, at each
+// an entry, and some 140 a session. It is read from the store, as far as that goes, at each
 // request.
 type index struct {
 	store proofgraph.Store
