@@ -78,8 +78,8 @@ func judged(t *testing.T, v any, whole []byte) {
 	}
 }
 
-// lower returns a value as clients read it that do not look at the case of names. No two of them are
-// the same then.
+// lower returns a value as clients read it that do not look at the case of names. No two of them
+// are the same then.
 func lower(t *testing.T, v any, whole []byte) any {
 	switch v := v.(type) {
 	case []any:

@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/internal/race"
 )
 
-// hostile are values that an answer may have where it should not.
+// hostile are values that an answer may have in places that are for others.
 var hostile = []string{
 	"null", "true", "-1", "1.0", "2147483648", "1e3", `""`, `"no"`, `"tool_use"`, `"function_call"`, `"{\"x\":1}"`,
 	"{}",

@@ -12,6 +12,6 @@
 // text of the log only ever becomes the text of an element, with everything in it that cannot be
 // seen written out.
 //
-// A page proves nothing about who made it: those who write one may write another script into it. It
-// neither replays verdicts nor reads policies, as evidence.Verify does.
+// A page proves nothing about who made it: those who can write one can write another script into
+// it. It neither replays verdicts nor reads policies, as evidence.Verify does.
 package view
