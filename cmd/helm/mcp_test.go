@@ -71,7 +71,7 @@ var errLate = errors.New("it did not come to be")
 
 // until returns nil when a condition holds.
 func until(holds func() bool) error {
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return errLate
 		}
