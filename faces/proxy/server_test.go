@@ -317,11 +317,11 @@ func TestOnDeny(t *testing.T) {
 func TestStream(t *testing.T) {
 	t.Parallel()
 	b := newBureau(t)
-	go_ := make(chan string)
+	pushed := make(chan string)
 	b.mu.Lock()
 	b.provider = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for s := range go_ {
+		for s := range pushed {
 			_, _ = io.WriteString(w, s)
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -339,7 +339,7 @@ func TestStream(t *testing.T) {
 		got <- resp
 	}()
 	event := func(kind, rest string) {
-		go_ <- "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"" + rest + "}\n\n"
+		pushed <- "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"" + rest + "}\n\n"
 	}
 	event("message_start", `,"message":{"id":"m","type":"message","role":"assistant","content":[]}`)
 	resp := <-got
@@ -370,7 +370,7 @@ func TestStream(t *testing.T) {
 	assert.Contains(t, next(), `"helm"`)
 	event("message_stop", "")
 	assert.Contains(t, next(), "message_stop")
-	close(go_)
+	close(pushed)
 	b.ends()
 }
 
