@@ -5,7 +5,7 @@ SHELL := bash
 ifeq ($(filter oneshell,$(.FEATURES)),)
 $(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
 endif
-.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite
+.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite pages
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -97,6 +97,16 @@ suite:
 	case $$code in \
 	0) HELM_MCP_SUITE="$$dir" go test -count 1 -run '^TestSuite' -v ./integrations/mcp ./cmd/helm ;; \
 	3) echo "not run: the conformance suite of MCP: $$dir" ;; \
+	*) exit 1 ;; \
+	esac
+
+# The pages, in a Chromium that comes from the registry of npm, once, and stays in the user's cache.
+# Pictures of them are written to the directory in HELM_SHOTS, if there is one.
+pages:
+	@code=0; dir=$$(faces/viewtest/fetch) || code=$$?; \
+	case $$code in \
+	0) cd faces/viewtest && GOWORK=off HELM_BROWSER="$$dir" go test -count 1 -v ./... ;; \
+	3) echo "not run: the tests of pages in a browser: $$dir" ;; \
 	*) exit 1 ;; \
 	esac
 

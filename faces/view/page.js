@@ -428,7 +428,8 @@ function tell(list, whole, note, keys, ms) {
 // Lists.
 
 const now = {found: [], page: 0, entry: undefined};
-const perPage = 100;
+const narrow = matchMedia('(max-width: 759px)');
+let perPage = 100;
 
 // cell adds a cell with a label, which a narrow window shows before it.
 function cell(tr, label, content, cls) {
@@ -480,6 +481,7 @@ function filter() {
     .map(([i, select, of]) => [select.values[i - 1], of]);
   now.found = log.calls.filter(c => wanted.every(([v, of]) => of(c) === v) && (!text || c.text.includes(text)));
   now.page = 0;
+  perPage = narrow.matches ? 20 : 100;
   $('found').textContent = number(now.found.length) + ' of ' + number(log.calls.length) + (log.calls.length === 1 ? ' call' : ' calls');
   rows();
   if ($('g-what').value === 'found') graph();
@@ -855,6 +857,7 @@ function start() {
   $('older').addEventListener('click', () => { now.page++; rows(); });
   $('back').addEventListener('click', back);
   $('g-what').addEventListener('change', graph);
+  narrow.addEventListener('change', filter);
   document.addEventListener('keydown', keys);
   if (live) {
     const again = () => {
