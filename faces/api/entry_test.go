@@ -321,3 +321,31 @@ func TestLogThatCannotBeRead(t *testing.T) {
 		assert.NotZero(t, failed, i)
 	}
 }
+
+// TestSameBits: an entry whose hash begins as another's does is not taken for it.
+func TestSameBits(t *testing.T) {
+	t.Parallel()
+	w := kerneltest.NewUnbound(t)
+	f := faceOf(t, w)
+	desk := handoff.New(w.Kernel, 2)
+	begin := func(session string) *handoff.Ticket {
+		_, _, ticket := desk.Begin(t.Context(), helm.Intent{Tool: "echo", Args: []byte(`{}`), Session: session},
+			contracts.Digest{})
+		require.NotNil(t, ticket)
+		return ticket
+	}
+	first, second := begin("a"), begin("b")
+	_, r, ok := first.Settle(handoff.Outcome{Output: []byte("1")})
+	require.True(t, ok)
+	v, err := f.api.log.catchUp(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []what{allow, allow}, []what{v.entries[1].what(), v.entries[2].what()})
+	v.entries[2] = v.entries[2]&^hashMask | v.entries[1]&hashMask // which is what the face has
+	x := f.one("", fmt.Sprint(r.Index))
+	require.NotNil(t, x.Decision)
+	assert.EqualValues(t, 1, x.Decision.Index)
+	assert.Equal(t, "a/0", x.Decision.ID)
+	assert.EqualValues(t, 1, f.one("", first.ID()).Index)
+	f.ask("", "GET", "/api/v1/entry?name="+second.ID()).fails(404, "helm_not_found") // its bits are others now
+	require.NoError(t, desk.Close(t.Context()))
+}
