@@ -31,22 +31,37 @@ func answer(a *app, verb string) *cobra.Command {
 			"denial. The arguments must be those of the request. They are shown, and the name of the tool must\n" +
 			"be typed. The envelope goes to stdout, or to a new file, and travels back to who made the call.\n\n" +
 			"NONCE names a request that waits in a state directory: the answer is kept there, and the call may\n" +
-			"be made again. Without either the requests that wait are listed.",
+			"be made again. Without either the requests that wait are listed.\n\n" +
+			"With --to URL the requests are those of a helm serve, and the answer is handed to it. Its token, of\n" +
+			"the scopes approve and inputs, is in the file of --token-file.",
 	}
 	keyFile := c.Flags().String("key", "", "`FILE` with the approver's key")
 	word := c.Flags().String("yes", "", "the name of the `TOOL`, where nobody can type it")
-	to := c.Flags().String("to", "", "a new `FILE` for the envelope")
+	to := c.Flags().String("to", "", "a new `FILE|URL` for the envelope: the URL of a helm serve")
+	tokenFile := c.Flags().String("token-file", "", "`FILE` with the token for the URL")
 	config := configFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		var there *elsewhere
+		if isURL(*to) {
+			var err error
+			if there, err = newElsewhere(*to, *tokenFile); err != nil {
+				return err
+			}
+		}
 		if len(args) == 0 {
-			return waiting(c.Context(), a, *config)
+			return waiting(c.Context(), a, *config, there)
 		}
 		if *keyFile == "" || *keyFile == "-" && args[0] == "-" {
 			return usageError{fmt.Errorf("%s needs --key, in another file than the request", c.CommandPath())}
 		}
 		var p pending
 		var kept *state.Approvals // that the request is of
-		if nonce := args[0]; isNonce(nonce) && !exists(nonce) {
+		if nonce := args[0]; isNonce(nonce) && !exists(nonce) && there != nil {
+			var err error
+			if p, err = there.get(c.Context(), nonce); err != nil {
+				return err
+			}
+		} else if isNonce(nonce) && !exists(nonce) {
 			var err error
 			if kept, err = openApprovals(c.Context(), *config); err != nil {
 				return err
@@ -75,8 +90,13 @@ func answer(a *app, verb string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if kept != nil && *to == "" {
-			if err := kept.Answer(c.Context(), p.Request.Nonce, envelope); err != nil {
+		if kept != nil && *to == "" || there != nil {
+			if there != nil {
+				err = there.answer(c.Context(), envelope)
+			} else {
+				err = kept.Answer(c.Context(), p.Request.Nonce, envelope)
+			}
+			if err != nil {
 				return err
 			}
 			v := map[string]string{"answer": verb, "nonce": p.Request.Nonce, "tool": p.Request.Tool}

@@ -37,14 +37,22 @@ type waitingCall struct {
 	Answers []string       `json:"answers"` // the names of those who answered
 }
 
-// waiting lists the requests that wait.
-func waiting(ctx context.Context, a *app, config string) (err error) {
+// allPending returns the requests that wait, of a state directory or of a kernel elsewhere.
+func allPending(ctx context.Context, config string, there *elsewhere) (all []state.Pending, err error) {
+	if there != nil {
+		return there.pending(ctx)
+	}
 	kept, err := openApprovals(ctx, config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
-	all, err := kept.Pending(ctx)
+	return kept.Pending(ctx)
+}
+
+// waiting lists the requests that wait.
+func waiting(ctx context.Context, a *app, config string, there *elsewhere) error {
+	all, err := allPending(ctx, config, there)
 	if err != nil {
 		return err
 	}
