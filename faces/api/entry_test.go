@@ -339,13 +339,13 @@ func TestSameBits(t *testing.T) {
 	require.True(t, ok)
 	v, err := f.api.log.catchUp(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []what{allow, allow}, []what{v.entries[1].what(), v.entries[2].what()})
-	v.entries[2] = v.entries[2]&^hashMask | v.entries[1]&hashMask // which is what the face has
+	require.Equal(t, []what{allow, allow}, []what{v.entries[2].what(), v.entries[3].what()})
+	v.entries[3] = v.entries[3]&^hashMask | v.entries[2]&hashMask // which is what the face has
 	x := f.one("", fmt.Sprint(r.Index))
 	require.NotNil(t, x.Decision)
-	assert.EqualValues(t, 1, x.Decision.Index)
+	assert.EqualValues(t, 2, x.Decision.Index)
 	assert.Equal(t, "a/0", x.Decision.ID)
-	assert.EqualValues(t, 1, f.one("", first.ID()).Index)
+	assert.EqualValues(t, 2, f.one("", first.ID()).Index)
 	f.ask("", "GET", "/api/v1/entry?name="+second.ID()).fails(404, "helm_not_found") // its bits are others now
 	require.NoError(t, desk.Close(t.Context()))
 }
