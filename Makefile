@@ -5,7 +5,7 @@ SHELL := bash
 ifeq ($(filter oneshell,$(.FEATURES)),)
 $(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
 endif
-.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite pages
+.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite pages clients
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -107,6 +107,15 @@ pages:
 	case $$code in \
 	0) cd faces/viewtest && GOWORK=off HELM_BROWSER="$$dir" go test -count 1 -v ./... ;; \
 	3) echo "not run: the tests of pages in a browser: $$dir" ;; \
+	*) exit 1 ;; \
+	esac
+
+# Clients of npm, through the proxy. They come from its registry, once, and stay in the user's cache.
+clients:
+	@code=0; dir=$$(integrations/mcp/suite/fetch faces/clienttest/npm) || code=$$?; \
+	case $$code in \
+	0) cd faces/clienttest && GOWORK=off HELM_CLIENTS="$$dir" go test -count 1 -vet=off -run '^TestNPM$$' -v . ;; \
+	3) echo "not run: the clients of npm: $$dir" ;; \
 	*) exit 1 ;; \
 	esac
 
