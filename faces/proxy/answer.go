@@ -26,16 +26,23 @@ type books struct {
 	limit     interface {
 		MayAsk(helm.Caller) bool
 		Denied(helm.Caller)
+		Use(c helm.Caller, session string) (done func())
 	}
 
 	mu    sync.Mutex
-	open  map[opened]string // ids of tickets
-	taken map[opened]bool   // ids of calls that are judged now
-	sweep int               // the size at which those that are no longer open are looked for
+	open  map[opened]held
+	taken map[opened]bool // ids of calls that are judged now
+	sweep int             // the size at which those that are no longer open are looked for
 }
 
 // An opened names a call that the app was told to run.
 type opened struct{ owner, id string }
+
+// A held is the id of a ticket, and what says that its session is no longer used by it.
+type held struct {
+	ticket string
+	done   func()
+}
 
 // owner returns a name of a caller, that no other caller has.
 func owner(c helm.Caller) string {
@@ -161,7 +168,7 @@ func (a *answering) judge(ctx context.Context, c call) ruling {
 	ticket, t, refusal := a.decide(ctx, id, helm.Intent{Tool: c.tool, Args: c.args}, definition, offered && legal)
 	switch {
 	case ticket != nil:
-		a.note(opened{who, id}, ticket)
+		a.note(opened{who, id}, held{ticket.ID(), a.limit.Use(a.caller, a.session)})
 		a.index.Put(who, id, callindex.Entry{Session: a.session})
 		return ruling{allowed: true, id: id, args: ticket.Call().Args, member: told(t)}
 	case !c.legacy && legal:
@@ -202,15 +209,19 @@ func (b *books) free(o opened) {
 }
 
 // note remembers the ticket of a call until it has an outcome.
-func (b *books) note(o opened, t *handoff.Ticket) {
+func (b *books) note(o opened, h held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open[o] = t.ID()
+	if earlier, ok := b.open[o]; ok {
+		earlier.done()
+	}
+	b.open[o] = h
 	if len(b.open) < max(b.sweep, 4096) {
 		return
 	}
-	for o, id := range b.open {
-		if t := b.desk.Ticket(id); t == nil || settled(t) {
+	for o, h := range b.open {
+		if t := b.desk.Ticket(h.ticket); t == nil || settled(t) {
+			h.done()
 			delete(b.open, o)
 		}
 	}
@@ -229,10 +240,14 @@ func settled(t *handoff.Ticket) bool {
 // ticket returns the ticket of a call of a caller that is open, or nil.
 func (b *books) ticket(o opened) *handoff.Ticket {
 	b.mu.Lock()
-	id := b.open[o]
-	b.mu.Unlock()
-	t := b.desk.Ticket(id)
+	defer b.mu.Unlock()
+	h, ok := b.open[o]
+	t := b.desk.Ticket(h.ticket)
 	if t == nil || settled(t) {
+		if ok {
+			h.done()
+			delete(b.open, o)
+		}
 		return nil
 	}
 	return t

@@ -170,7 +170,7 @@ func New(o Options) (*Proxy, error) {
 		return nil, fmt.Errorf("proxy: the calls of before: %w", err)
 	}
 	p.books = &books{kernel: o.Kernel, desk: o.Desk, index: index, approvals: o.Approvals, wait: o.ApprovalWait,
-		limit: o.Auth, open: map[opened]string{}}
+		limit: o.Auth, open: map[opened]held{}}
 	p.meter = &meter{most: p.limits.all}
 	if p.client = o.Transport; p.client == nil {
 		p.client = transport()

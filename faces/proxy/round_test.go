@@ -364,3 +364,27 @@ func TestApprovalWait(t *testing.T) {
 	assert.Equal(t, []string{"pay DENIED", "pay open"}, b.receipts())
 	b.ends()
 }
+
+// TestIdleSessions: a session with an open call is in use, and one that nobody uses is ended.
+func TestIdleSessions(t *testing.T) {
+	t.Parallel()
+	var ended []string
+	b := newBureau(t, func(_ *Options, o *auth.Options) {
+		o.Sessions, o.SessionIdle = 1, time.Hour
+		o.EndSession = func(session string) error { ended = append(ended, session); return nil }
+	})
+	b.says("%s", completion(proposedOK, "tool_calls"))
+	ask := `{"messages":[` + question + `],` + offered + `}`
+	require.Equal(t, 200, b.ask(chatPath, ask, "Helm-Session", "a").status)
+	b.says("%s", completion("", "stop"))
+	require.Equal(t, 200, b.ask(chatPath, ask, "Helm-Session", "b").status)
+	require.Equal(t, 200, b.ask(chatPath, ask, "Helm-Session", "c").status)
+	assert.Equal(t, []string{"anonymous/b"}, ended)
+	result := `{"messages":[{"role":"assistant","tool_calls":[` + proposedOK + `]},{"role":"tool",` +
+		`"tool_call_id":"c1","content":"1"}]}`
+	require.Equal(t, 200, b.ask(chatPath, result).status)
+	require.Equal(t, 200, b.ask(chatPath, result).status)
+	require.Equal(t, 200, b.ask(chatPath, ask, "Helm-Session", "d").status)
+	assert.Contains(t, ended, "anonymous/a", "its call has an outcome")
+	b.ends()
+}

@@ -29,6 +29,7 @@ type exchange struct {
 	forbid bool // Forbid
 	share  share
 	hosts  hosting
+	done   func() // with its session
 }
 
 // paths of the upstreams.
@@ -40,7 +41,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 	if !ok {
 		return
 	}
-	x := &exchange{p: p, w: w, r: r, api: of, up: up, share: share{of: p.meter}, hosts: hosting{}}
+	x := &exchange{p: p, w: w, r: r, api: of, up: up, share: share{of: p.meter}, hosts: hosting{}, done: func() {}}
 	if p.o.Kernel.Err() != nil {
 		p.refuse(w, r, errClosed)
 		return
@@ -49,6 +50,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 	defer x.share.set(0)
 	defer x.hosts.end(false) // what is left of them, whatever happened
 	defer x.failed()
+	defer func() { x.done() }()
 	body, err := x.share.request(r)
 	if err != nil {
 		x.refuse(err)
@@ -119,6 +121,7 @@ func (x *exchange) prepare(body []byte) (*request, error) {
 		return nil, err
 	}
 	x.w.Header().Set("Helm-Session", x.session)
+	x.done = x.limit.Use(x.caller, x.session)
 	if err := x.words(request); err != nil {
 		return nil, err
 	}
