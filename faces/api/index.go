@@ -96,7 +96,6 @@ func bitsOf(hash contracts.Digest) uint32 { return binary.BigEndian.Uint32(hash[
 func (m mark) slot() uint32 { return uint32(m >> 32) }
 func (m mark) what() what   { return what(m>>hashBits) & 15 }
 func (m mark) bits() uint32 { return uint32(m) & hashMask }
-func (m mark) judged() bool { return m.what() == allow || m.what() == denied }
 func (m mark) ended() bool  { return m.what() == receipt || m.what() == denied }
 
 // catchUp returns the log as it is now.
