@@ -23,8 +23,8 @@ func serving(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "serve the kernel over HTTP to agents in any language", Args: arguments(cobra.NoArgs),
 		Long: "Serve the kernel at http://127.0.0.1:8080, or the address listen: {api: …}: agents ask for each call\n" +
-			"at /api/v1/guard, run it or have it run by an MCP server of the configuration, and read the log. With\n" +
-			"servers of the configuration /mcp and /mcp/v1/* are served too, and with upstreams the paths of helm\n" +
+			"at /api/v1/guard, run it or have it run by an MCP server of the configuration, and read the log. The\n" +
+			"tools of the servers are at /mcp and /mcp/v1/* too, and with upstreams there are the paths of helm\n" +
 			"proxy. SIGHUP reads policy, tokens and certificate again, and takes no policy that is faulty or older.\n" +
 			"SIGTERM ends it after the calls that run, within the limit drain of the configuration; what an agent\n" +
 			"has not reported by then is INDETERMINATE. A second one ends it at once. See docs/api.md.",
@@ -58,15 +58,14 @@ func overAPI(servers []mcp.Server) face {
 		conf := h.Config()
 		o := api.Options{Kernel: h.Kernel(), Store: h.Store(), Key: h.Key(), Auth: h.who, Desk: h.Desk(),
 			Approvals: h.Approvals()}
-		in := http.NewServeMux()
-		in.Handle("/helm/messages", h.who.Messages(h.Kernel()))
+		in := routes{"/helm/messages": h.who.Messages(h.Kernel())}
 		if len(conf.Proxy.Upstreams) > 0 {
 			p, err := h.proxy()
 			if err != nil {
 				return err
 			}
 			defer p.Close()
-			in.Handle("/v1/", p)
+			in["/v1/"] = p
 		}
 		l, err := h.listens(ctx, conf.Listen.API)
 		if err != nil {
@@ -74,32 +73,31 @@ func overAPI(servers []mcp.Server) face {
 		}
 		defer l.Close()
 		base := mcpURL(conf, l.Addr().String())
-		var clients *mcp.Handler
+		if err := h.front(servers, ""); err != nil { // without servers it has no tools
+			return err
+		}
+		clients, err := h.gateway.Handler(mcp.HandlerOptions{
+			Auth: h.who, Sessions: conf.Limits.MCPSessions, Idle: conf.Limits.MCPIdle,
+			Resource: base + "/mcp", Issuer: conf.Issuer, Unwell: h.unwell,
+		})
+		if err != nil {
+			return err
+		}
 		if len(servers) > 0 {
-			if err := h.front(servers, ""); err != nil {
-				return err
-			}
-			if clients, err = h.gateway.Handler(mcp.HandlerOptions{
-				Auth: h.who, Sessions: conf.Limits.MCPSessions, Idle: conf.Limits.MCPIdle,
-				Resource: base + "/mcp", Issuer: conf.Issuer, Unwell: h.unwell,
-			}); err != nil {
-				return err
-			}
 			o.Run, o.Serves = clients.Guard, h.gateway.Serves
 		}
 		kernel, err := api.New(o)
 		if err != nil {
 			return err
 		}
-		in.Handle("/", kernel)
+		in["/"] = kernel
 		fmt.Fprint(a.errs, apiBanner(conf, base)+
 			advice(conf, h.Tokens().Any(), state.AsksForSession(h.Kernel().Policy())))
 		return h.overWeb(ctx, l, newAPIDoor(h.lets(in), clients, h.unwell))
 	}
 }
 
-// An apiDoor is a door before an API and, if there is one, a gateway, which lets requests in
-// itself.
+// An apiDoor is a door before an API and a gateway, which lets requests in itself.
 type apiDoor struct {
 	*door
 	clients *mcp.Handler
@@ -107,7 +105,7 @@ type apiDoor struct {
 
 func newAPIDoor(in http.Handler, clients *mcp.Handler, unwell func() string) *apiDoor {
 	return &apiDoor{newDoor(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if clients != nil && isMCP(r.URL.Path) {
+		if isMCP(r.URL.Path) {
 			clients.ServeHTTP(w, r)
 			return
 		}
@@ -122,9 +120,6 @@ func isMCP(path string) bool {
 
 // Drain also ends the sessions of the gateway's clients, whose streams would be waited for.
 func (b *apiDoor) Drain(ctx context.Context) error {
-	if b.clients == nil {
-		return b.door.Drain(ctx)
-	}
 	var of error
 	var ended sync.WaitGroup
 	ended.Go(func() { of = b.clients.Drain(ctx) })

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,10 +63,7 @@ func overProxy(ctx context.Context, a *app, h *held) error {
 		return err
 	}
 	defer l.Close()
-	in := http.NewServeMux()
-	in.Handle("/v1/", p)
-	in.Handle("/helm/messages", h.who.Messages(h.Kernel()))
-	in.Handle("/", reads)
+	in := routes{"/v1/": p, "/helm/messages": h.who.Messages(h.Kernel()), "/": reads}
 	asks := state.AsksForSession(h.Kernel().Policy())
 	fmt.Fprint(a.errs, banner(conf, mcpURL(conf, l.Addr().String()))+advice(conf, h.Tokens().Any(), asks))
 	return h.overWeb(ctx, l, newDoor(h.lets(in), h.unwell))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +82,27 @@ func (d *door) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// routes are handlers by their path, or, if that ends in a slash, by what paths begin with. Nothing is
+// redirected: a client of an API would follow with another method, or not at all.
+type routes map[string]http.Handler
+
+func (s routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	best := r.URL.Path
+	if s[best] == nil || strings.HasSuffix(best, "/") {
+		best = ""
+		for prefix := range s {
+			if strings.HasSuffix(prefix, "/") && strings.HasPrefix(r.URL.Path, prefix) && len(prefix) > len(best) {
+				best = prefix
+			}
+		}
+	}
+	if h := s[best]; h != nil {
+		h.ServeHTTP(w, r)
+		return
+	}
+	auth.Refuse(w, r, http.StatusNotFound, "helm_not_found", "nothing is served here")
 }
 
 // A draining is something that is served over HTTP until it has drained.

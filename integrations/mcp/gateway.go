@@ -40,7 +40,7 @@ type GatewayOptions struct {
 	// Kernel judges the calls. It should have no drivers of its own (helm.Options.Drivers), because
 	// a call of a tool that no server lists would reach them.
 	Kernel  *helm.Kernel
-	Servers []Server
+	Servers []Server // none: there are no tools
 
 	// Prefix names tools server__tool even if there is only one server.
 	Prefix bool
@@ -104,9 +104,6 @@ func NewGateway(o GatewayOptions) (*Gateway, error) {
 	if o.Kernel == nil {
 		return nil, errors.New("mcp: a gateway needs a kernel")
 	}
-	if len(o.Servers) == 0 {
-		return nil, errors.New("mcp: a gateway needs a server")
-	}
 	known := map[string]bool{}
 	for _, s := range o.Servers {
 		if err := s.check(); err != nil {
@@ -119,7 +116,7 @@ func NewGateway(o GatewayOptions) (*Gateway, error) {
 	}
 	g := &Gateway{options: o, log: o.Log, now: time.Now, clients: map[*client]bool{}}
 	g.options.Servers = slices.Clone(o.Servers)
-	g.options.Prefix = o.Prefix || len(o.Servers) > 1
+	g.options.Prefix = o.Prefix || len(o.Servers) != 1
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}

@@ -281,7 +281,6 @@ func TestGatewayOptions(t *testing.T) {
 	command := []string{"true"}
 	for what, o := range map[string]GatewayOptions{
 		"a kernel":     {Servers: []Server{{Name: "a", Command: command}}},
-		"a server":     {Kernel: k},
 		"not \"A\"":    {Kernel: k, Servers: []Server{{Name: "A", Command: command}}},
 		"not \"a__b\"": {Kernel: k, Servers: []Server{{Name: "a__b", Command: command}}},
 		"not both":     {Kernel: k, Servers: []Server{{Name: "a", Command: command, URL: "http://localhost"}}},
