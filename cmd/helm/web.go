@@ -84,8 +84,8 @@ func (d *door) Drain(ctx context.Context) error {
 	}
 }
 
-// routes are handlers by their path, or, if that ends in a slash, by what paths begin with. Nothing is
-// redirected: a client of an API would follow with another method, or not at all.
+// routes are handlers by their path, or, if that ends in a slash, by what paths begin with. Nothing
+// is redirected: a client of an API would follow with another method, or not at all.
 type routes map[string]http.Handler
 
 func (s routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
