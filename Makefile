@@ -114,7 +114,7 @@ pages:
 clients:
 	@code=0; dir=$$(integrations/mcp/suite/fetch faces/clienttest/npm) || code=$$?; \
 	case $$code in \
-	0) cd faces/clienttest && GOWORK=off HELM_CLIENTS="$$dir" go test -count 1 -vet=off -run '^TestNPM$$' -v . ;; \
+	0) cd faces/clienttest && GOWORK=off HELM_CLIENTS="$$dir" go test -count 1 -vet=off -run '^(TestNPM|TestAgents)$$' -v . ;; \
 	3) echo "not run: the clients of npm: $$dir" ;; \
 	*) exit 1 ;; \
 	esac
