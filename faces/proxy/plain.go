@@ -280,6 +280,7 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	s := &responsesStream{pass: p.pass, hosted: p.hosted, shell: p.shell, watch: p.watch}
 	p.watch.begin(v.Get("id").Text())
+	cut := v.Get("status").Exists() && v.Get("status").Text() != "completed"
 	var items [][]byte
 	var calls []call
 	var at []int // where the calls stand in items
@@ -295,8 +296,8 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 			items = append(items, item.Raw())
 			continue
 		}
-		if status := item.Get("status"); status.Exists() && status.Text() != "completed" {
-			items = append(items, nil) // cut short
+		if status := item.Get("status"); cut || status.Exists() && status.Text() != "completed" {
+			items = append(items, nil) // cut short: nobody gets it
 			continue
 		}
 		c, err := readCall(&responseItem{kind: kind, added: item}, item)
