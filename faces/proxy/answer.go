@@ -169,7 +169,7 @@ func (a *answering) judge(ctx context.Context, c call) ruling {
 	switch {
 	case ticket != nil:
 		a.note(opened{who, id}, held{ticket.ID(), a.limit.Use(a.caller, a.session)})
-		a.index.Put(who, id, callindex.Entry{Session: a.session})
+		a.index.Put(who, id, callindex.Entry{Session: a.session, Tool: c.tool})
 		return ruling{allowed: true, id: id, args: ticket.Call().Args, member: told(t)}
 	case !c.legacy && legal:
 		a.index.Put(who, id, callindex.Entry{Session: a.session, Denied: true, Kind: c.kind, Refusal: refusal,

@@ -61,6 +61,7 @@ type reader struct {
 	// meet, or it is too long. It is empty if it may.
 	withheld func(tool string, output []byte, failed bool) string
 
+	tool   func(id string) string                 // of a call that was judged; empty: it is not known here
 	orphan func(id string) bool                   // a reasoning item whose calls were all denied
 	denied func(answer string) []callindex.Denied // the denied calls of an answer that the provider keeps
 
@@ -360,7 +361,12 @@ func (p *reader) result(v rawjson.Value, member string, r result, legacy bool) (
 	p.r.results = append(p.r.results, r)
 	name := r.name
 	if !legacy {
-		name = p.r.calls[r.id]
+		if p.tool != nil {
+			name = p.tool(r.id)
+		}
+		if name == "" {
+			name = p.r.calls[r.id]
+		}
 	}
 	if why := p.withheld(name, r.output, r.failed); why != "" {
 		return set(v, member, quote("[helm] output withheld: "+why)), nil

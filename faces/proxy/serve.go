@@ -106,6 +106,10 @@ func (x *exchange) prepare(body []byte) (*request, error) {
 			withheld: func(tool string, output []byte, failed bool) string {
 				return withheld(policy, tool, output, failed)
 			},
+			tool: func(id string) string {
+				e, _ := x.index.Get(who, id)
+				return e.Tool
+			},
 			orphan: func(id string) bool {
 				e, ok := x.index.Get(who, id)
 				return ok && e.Denied && e.Kind == "reasoning"

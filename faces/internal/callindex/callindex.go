@@ -25,6 +25,7 @@ type Entry struct {
 	Kind    string // of a denied call: the type of its item
 	Refusal string // of a denied call: what the model is told
 	Answer  string // the id of the answer that a denied call is of, if the provider keeps it
+	Tool    string // of a call that was judged
 }
 
 // An Index is safe for concurrent use.
@@ -55,6 +56,7 @@ type line struct {
 	Kind    string `json:"k,omitempty"`
 	Refusal string `json:"r,omitempty"`
 	Answer  string `json:"a,omitempty"`
+	Tool    string `json:"n,omitempty"`
 	At      int64  `json:"t"`
 }
 
@@ -114,7 +116,7 @@ func keyOf(caller, id string) (k key) {
 func (x *Index) add(l line) {
 	k := keyOf(l.Caller, l.ID)
 	_, had := x.entries[k]
-	x.entries[k] = known{Entry{l.Session, l.Denied, l.Kind, l.Refusal, l.Answer}, l.At}
+	x.entries[k] = known{Entry{l.Session, l.Denied, l.Kind, l.Refusal, l.Answer, l.Tool}, l.At}
 	if l.Denied && l.Answer != "" && !had {
 		a := keyOf(l.Caller, l.Answer)
 		x.answers[a] = append(x.answers[a], l.ID)
@@ -128,7 +130,7 @@ func (x *Index) Put(caller, id string, e Entry) {
 	if _, ok := x.get(caller, id); ok || id == "" {
 		return
 	}
-	l := line{caller, id, e.Session, e.Denied, e.Kind, e.Refusal, e.Answer, x.now().Unix()}
+	l := line{caller, id, e.Session, e.Denied, e.Kind, e.Refusal, e.Answer, e.Tool, x.now().Unix()}
 	x.add(l)
 	b, err := json.Marshal(l)
 	if err != nil || len(b) >= maxLine || x.file == nil {

@@ -30,7 +30,7 @@ func TestIndex(t *testing.T) {
 	x.Put("ann", "resp_1", Entry{Session: "a"})
 	for i := range 3 {
 		x.Put("ann", fmt.Sprint("denied_", i), Entry{Session: "a", Denied: true, Kind: "function_call", Refusal: "no",
-			Answer: "resp_1"})
+			Answer: "resp_1", Tool: "pay"})
 	}
 	for range 2 {
 		e, ok := x.Get("ann", "call_0")
@@ -41,7 +41,7 @@ func TestIndex(t *testing.T) {
 		assert.False(t, ok)
 		list := x.Denied("ann", "resp_1")
 		require.Len(t, list, 3)
-		assert.Equal(t, Denied{"denied_2", Entry{"a", true, "function_call", "no", "resp_1"}}, list[2])
+		assert.Equal(t, Denied{"denied_2", Entry{"a", true, "function_call", "no", "resp_1", "pay"}}, list[2])
 		assert.Empty(t, x.Denied("bob", "resp_1"))
 		require.NoError(t, x.Close())
 		x = open()
