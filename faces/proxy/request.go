@@ -146,7 +146,9 @@ func (p *reader) refuse(v rawjson.Value) error {
 		p.api == messagesAPI && v.Get("messages").Kind() != rawjson.Array:
 		return bad("messages is to be a list")
 	}
-	p.r.previous = v.Get("previous_response_id").Text()
+	if p.api == responsesAPI {
+		p.r.previous = v.Get("previous_response_id").Text()
+	}
 	return nil
 }
 
@@ -484,6 +486,18 @@ func (p *reader) input(v rawjson.Value) (rawjson.Value, error) {
 	return unlessSame(v, all), nil
 }
 
+// consent returns what an answer of the app to a request for approval says, and whether all that
+// read it read that: some take 1 for true, or a name in other letter case for the name.
+func consent(v rawjson.Value) (agreed, ok bool) {
+	for m := range v.Members() {
+		if f := folded(m.Name); f != m.Name && (f == "approve" || f == "approval_request_id" || f == "type") {
+			return false, false
+		}
+	}
+	agreed = v.Get("approve").Is("true")
+	return agreed, agreed || v.Get("approve").Is("false")
+}
+
 // callNames are the tools of items that have no name of their own.
 var callNames = map[string]string{"local_shell_call": "local_shell", "shell_call": "shell",
 	"apply_patch_call": "apply_patch", "computer_call": "computer"}
@@ -521,7 +535,10 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 		}
 		return p.result(v, "output", result{id: id}, false)
 	case kind == "mcp_approval_response":
-		agreed := v.Get("approve").Is("true")
+		agreed, ok := consent(v)
+		if !ok {
+			return v, bad("input/%d: approve is to be true or false", n)
+		}
 		r := result{id: v.Get("approval_request_id").Text(), agreed: agreed, drop: !agreed}
 		return p.result(v, "", r, false)
 	case kind == "additional_tools", kind == "tool_search_output":
