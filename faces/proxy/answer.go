@@ -31,7 +31,7 @@ type books struct {
 
 	mu    sync.Mutex
 	open  map[opened]held
-	taken map[opened]bool // ids of calls that are judged now
+	taken map[opened]bool // ids of calls that are judged now, or that a request lets the provider run
 	sweep int             // the size at which those that are no longer open are looked for
 }
 
@@ -265,10 +265,17 @@ func (a *answering) failed() {
 }
 
 // settle settles the calls of whose results a request tells, before the request goes on. It returns
-// how many it does not know, and an error, before anything is settled, if one is of a call that was
+// how many it does not know, those that the app lets the provider run, and an error, before anything is settled, if one is of a call that was
 // denied, or asks for what no open call permits. A strict one refuses what it does not know.
-func (b *books) settle(c helm.Caller, session string, results []result, strict bool) (unknown int, err error) {
+func (b *books) settle(
+	c helm.Caller, session string, results []result, strict bool,
+) (unknown int, agreed []opened, err error) {
 	who := owner(c)
+	defer func() {
+		if err != nil {
+			b.unspent(agreed)
+		}
+	}()
 	ids := make([]string, len(results))
 	tickets := make([]*handoff.Ticket, len(results))
 	for i, r := range results {
@@ -281,12 +288,14 @@ func (b *books) settle(c helm.Caller, session string, results []result, strict b
 		}
 		switch {
 		case known && e.Denied && !r.drop:
-			return 0, bad("a result of a call that was denied")
-		case r.agreed && tickets[i] == nil:
-			return 0, bad("an approval of a call that is not open")
+			return 0, agreed, bad("a result of a call that was denied")
+		case r.agreed && (tickets[i] == nil || !b.spend(opened{who, ids[i]})):
+			return 0, agreed, bad("an approval of a call that is not open")
+		case r.agreed:
+			agreed = append(agreed, opened{who, ids[i]})
 		case known && e.Session == session || tickets[i] != nil:
 		case strict:
-			return 0, bad("a result of a call that the session does not have")
+			return 0, agreed, bad("a result of a call that the session does not have")
 		default:
 			unknown++
 		}
@@ -302,7 +311,29 @@ func (b *books) settle(c helm.Caller, session string, results []result, strict b
 			t.Settle(handoff.Outcome{Output: r.output, Raw: raw, Failed: r.failed})
 		}
 	}
-	return unknown, nil
+	return unknown, agreed, nil
+}
+
+// spend reports whether no other request has the app's consent to a call that is open: its
+// permission is for one run.
+func (b *books) spend(o opened) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.taken[o] {
+		return false
+	}
+	if b.taken == nil {
+		b.taken = map[opened]bool{}
+	}
+	b.taken[o] = true
+	return true
+}
+
+// unspent ends what spend began.
+func (b *books) unspent(list []opened) {
+	for _, o := range list {
+		b.free(o)
+	}
 }
 
 // withheld says why a result of a tool must not reach the model, or returns the empty string.

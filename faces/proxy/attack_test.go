@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -85,5 +86,36 @@ func TestApprovalForms(t *testing.T) {
 		assert.Equal(t, 400, a.status, approve)
 	}
 	assert.Equal(t, 1, b.count())
+	b.ends()
+}
+
+// TestApprovalOnce: the permission of a call that the provider runs goes with one request. Another
+// that says the same at once, or later, does not leave, unless the provider refused the first.
+func TestApprovalOnce(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says("%s", response("resp_1", approvalRequest))
+	require.Equal(t, 200, b.ask(responsesPath, `{"input":"hi",`+serverTools1+`}`, "Helm-Session", "s").status)
+	b.answers(http.StatusTooManyRequests, "application/json", `{"error":{}}`)
+	require.Equal(t, 429, b.ask(responsesPath, approvalAnswer("true"), "Helm-Session", "s").status)
+	asked, wait := make(chan struct{}), make(chan struct{})
+	b.mu.Lock()
+	b.provider = func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-wait
+		write(w, 200, "application/json", response("resp_2"))
+	}
+	b.mu.Unlock()
+	got := make(chan gotten, 1)
+	go func() { got <- b.ask(responsesPath, approvalAnswer("true"), "Helm-Session", "s") }()
+	<-asked
+	n := b.count()
+	assert.Equal(t, 400, b.ask(responsesPath, approvalAnswer("true"), "Helm-Session", "s").status, "at once")
+	close(wait)
+	assert.Equal(t, 200, (<-got).status)
+	b.says("%s", response("resp_2"))
+	assert.Equal(t, 400, b.ask(responsesPath, approvalAnswer("true"), "Helm-Session", "s").status, "later")
+	assert.Equal(t, n, b.count())
+	assert.Equal(t, "srv__look INDETERMINATE", b.receipts()[1])
 	b.ends()
 }

@@ -159,13 +159,9 @@ func TestApprovalByApp(t *testing.T) {
 	assert.Equal(t, 400, b.ask(responsesPath, answer("mr1", "true"), "Helm-Session", "t").status, "another session's")
 	assert.Equal(t, 2, b.count())
 	assert.Equal(t, []string{"srv__look DENIED", "hosted.mcp EXECUTED", "srv__look open"}, b.receipts())
-	b.says("%s", response("resp_2"))
-	require.Equal(t, 200, b.ask(responsesPath, answer("mr1", "true")).status)
-	assert.Equal(t, "srv__look open", b.receipts()[2])
 	run := `{"type":"mcp_call","id":"mc1","name":"look","server_label":"srv","arguments":"{}","output":"7",` +
 		`"approval_request_id":"mr1"}`
 	b.says("%s", response("resp_3", run))
-	require.Equal(t, 502, b.ask(responsesPath, answer("mr1", "true")).status, "mcp was not permitted in this request")
 	withTools := strings.Replace(answer("mr1", "true"), "{", "{"+tools+",", 1)
 	require.Equal(t, 200, b.ask(responsesPath, withTools).status)
 	assert.Equal(t, "srv__look EXECUTED", b.receipts()[2])

@@ -29,7 +29,9 @@ type exchange struct {
 	forbid bool // Forbid
 	share  share
 	hosts  hosting
-	done   func() // with its session
+	agreed []opened // calls that the app lets the provider run
+	asked  bool     // the provider may have the request, and did not refuse it
+	done   func()   // with its session
 }
 
 // paths of the upstreams.
@@ -51,6 +53,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 	defer x.hosts.end(false) // what is left of them, whatever happened
 	defer x.failed()
 	defer func() { x.done() }()
+	defer x.ran()
 	body, err := x.share.request(r)
 	if err != nil {
 		x.refuse(err)
@@ -66,7 +69,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 		query = url.Values{"beta": {beta}}.Encode()
 	}
 	a, err := p.ask(r, of, up, paths[of], query, request.body.Raw())
-	if err != nil {
+	if x.asked = err != errKey; err != nil {
 		x.refuse(err)
 		return
 	}
@@ -80,6 +83,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 		x.refuse(err)
 	case a.StatusCode != http.StatusOK:
 		whole = x.passError(a, media)
+		x.asked = !whole
 	case media == "application/json":
 		whole = x.plain(a)
 	case media == "text/event-stream":
@@ -87,6 +91,17 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 	default:
 		x.refuse(errMedia)
 	}
+}
+
+// ran ends the permissions of calls that the app let the provider run: it may have run each, and is
+// to run none again.
+func (x *exchange) ran() {
+	for _, o := range x.agreed {
+		if t := x.ticket(o); t != nil && x.asked {
+			t.Drop()
+		}
+	}
+	x.unspent(x.agreed)
 }
 
 // prepare reads a request, and does what is to be done before it goes on, in this order: the
@@ -129,7 +144,8 @@ func (x *exchange) prepare(body []byte) (*request, error) {
 	if err := x.words(request); err != nil {
 		return nil, err
 	}
-	if _, err := x.settle(x.caller, x.session, request.results, x.p.o.Auth.Strict()); err != nil {
+	if _, x.agreed, err = x.settle(x.caller, x.session, request.results, x.p.o.Auth.Strict()); err != nil {
+		x.agreed = nil
 		return nil, err
 	}
 	if shelf.asked {
