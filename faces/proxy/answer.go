@@ -311,6 +311,9 @@ func (b *books) settle(
 			t.Settle(handoff.Outcome{Output: r.output, Raw: raw, Failed: r.failed})
 		}
 	}
+	if b.kernel.Err() != nil {
+		return unknown, agreed, errClosed // not all of it may be on record
+	}
 	return unknown, agreed, nil
 }
 

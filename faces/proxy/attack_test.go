@@ -119,3 +119,16 @@ func TestApprovalOnce(t *testing.T) {
 	assert.Equal(t, "srv__look INDETERMINATE", b.receipts()[1])
 	b.ends()
 }
+
+// TestResultNotRecorded: a request whose result could not be recorded does not go on.
+func TestResultNotRecorded(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says("%s", completion(proposedOK, "tool_calls"))
+	require.Equal(t, 200, b.ask(chatPath, `{"messages":[`+question+`],`+offered+`}`, "Helm-Session", "s").status)
+	n := b.count()
+	b.Store.FailIn(1)
+	a := b.ask(chatPath, `{"messages":[{"role":"tool","tool_call_id":"c1","content":"7"}]}`, "Helm-Session", "s")
+	assert.Equal(t, 503, a.status, a.body)
+	assert.Equal(t, n, b.count())
+}
