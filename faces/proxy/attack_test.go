@@ -132,3 +132,21 @@ func TestResultNotRecorded(t *testing.T) {
 	assert.Equal(t, 503, a.status, a.body)
 	assert.Equal(t, n, b.count())
 }
+
+// TestAnswersInErrors: an answer of a model is no error, and no list of models, in whatever form.
+func TestAnswersInErrors(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	for _, body := range []string{`{"choices":[1],"choices":[2]}`, `{"error":1,"Choices":[]}`, `{"CONTENT":[]}`,
+		` {"output":[]`, "\xef\xbb\xbf{\"output\":[]}", `[{"choices":[]}]`, `{"a":1} {"choices":[]}`} {
+		b.answers(http.StatusBadRequest, "application/json", body)
+		assert.Equal(t, 502, b.ask(chatPath, `{"messages":[]}`).status, body)
+		b.answers(http.StatusOK, "application/json", body)
+		assert.Equal(t, 502, b.do("GET", "/v1/models", "").status, body)
+	}
+	b.answers(http.StatusBadGateway, "text/html", "<html>content</html>")
+	assert.Equal(t, "<html>content</html>", b.ask(chatPath, `{"messages":[]}`).body)
+	b.answers(http.StatusOK, "application/json", "nothing")
+	assert.Equal(t, 502, b.do("GET", "/v1/models", "").status)
+	b.ends()
+}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/helmkernel/helm/faces/auth"
@@ -41,6 +42,9 @@ func (p *Proxy) passed(w http.ResponseWriter, r *http.Request, of api, method, p
 		return
 	}
 	answer, err := x.share.read(a, p.limits.plain)
+	if err == nil {
+		_, err = rawjson.Check(answer)
+	}
 	if err == nil && answers(answer) {
 		err = errShape
 	}
@@ -82,14 +86,22 @@ func (x *exchange) countable(method, path string) ([]byte, error) {
 	return request.body.Raw(), nil
 }
 
-// answers reports whether a text is an answer of a model, which may have calls.
+// answers reports whether a text is an answer of a model, which may have calls, or one that some
+// clients would read as JSON and others not.
 func answers(text []byte) bool {
 	v, err := rawjson.Check(text)
 	if err != nil {
-		return false
+		text = bytes.TrimLeft(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), " \t\r\n")
+		return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 	}
-	for _, name := range []string{"choices", "output", "content"} {
-		if v.Get(name).Kind() != rawjson.Missing {
+	for e := range v.Elements() {
+		if answers(e.Raw()) {
+			return true
+		}
+	}
+	for m := range v.Members() {
+		switch folded(m.Name) {
+		case "choices", "output", "content":
 			return true
 		}
 	}
