@@ -1,12 +1,17 @@
 package proxy
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/faces/auth"
 )
 
 // TestCutShortResponses: of a plain response that was cut short no call is judged or released, also
@@ -148,5 +153,32 @@ func TestAnswersInErrors(t *testing.T) {
 	assert.Equal(t, "<html>content</html>", b.ask(chatPath, `{"messages":[]}`).body)
 	b.answers(http.StatusOK, "application/json", "nothing")
 	assert.Equal(t, 502, b.do("GET", "/v1/models", "").status)
+	b.ends()
+}
+
+// TestPassedSlowly: who takes nothing of an answer without calls is waited for as long as of others.
+func TestPassedSlowly(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t, func(o *Options, _ *auth.Options) {
+		o.limits = limits{}.orDefault()
+		o.limits.taken = 50 * time.Millisecond
+		o.limits.error = 24 << 20
+	})
+	body := `{"data":"` + strings.Repeat("a", 20<<20) + `"}`
+	for _, status := range []int{200, 400} {
+		b.answers(status, "application/json", body)
+		c, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+		require.NoError(t, err)
+		_, err = io.WriteString(c, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		require.NoError(t, err)
+		held := func() int {
+			b.proxy.meter.mu.Lock()
+			defer b.proxy.meter.mu.Unlock()
+			return b.proxy.meter.now
+		}
+		eventually(t, "it is read", func() bool { return held() > 20<<20 })
+		eventually(t, "nothing is held for who takes nothing", func() bool { return held() == 0 })
+		c.Close()
+	}
 	b.ends()
 }

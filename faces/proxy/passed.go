@@ -54,7 +54,7 @@ func (p *Proxy) passed(w http.ResponseWriter, r *http.Request, of api, method, p
 	}
 	whole = true
 	a.tell(w.Header())
-	_, _ = w.Write(answer) // an app that is gone
+	_ = x.write(answer) // an app that is gone
 }
 
 // countable returns the body of a request as it is forwarded. Of tokens that are to be counted,

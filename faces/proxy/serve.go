@@ -244,8 +244,15 @@ func (x *exchange) passError(a *asking, media string) (whole bool) {
 	}
 	a.tell(x.w.Header())
 	x.w.WriteHeader(a.StatusCode)
-	_, _ = x.w.Write(body) // an app that is gone
+	_ = x.write(body) // an app that is gone
 	return true
+}
+
+// write writes the rest of an answer that is no stream.
+func (x *exchange) write(body []byte) error {
+	w := newWriter(x.w, x.p.limits, func() {}, nil)
+	defer w.close()
+	return w.write(body)
 }
 
 // watch hears what the answer says besides calls.
@@ -307,11 +314,9 @@ func (x *exchange) plain(a *asking) (whole bool) {
 	a.tell(h)
 	h.Set("Helm-Denied", strconv.Itoa(x.denied))
 	h.Set("Content-Length", strconv.Itoa(len(out)))
-	w := newWriter(x.w, x.p.limits, func() {}, nil)
-	if w.write(out) == nil {
+	if x.write(out) == nil {
 		x.delivered()
 	}
-	w.close()
 	return true
 }
 

@@ -55,8 +55,13 @@ func (w *writer) send(b []byte) {
 		w.begun = true
 		w.begin()
 	}
-	_ = w.c.SetWriteDeadline(time.Now().Add(w.taken)) // a writer of tests may have none
-	if _, w.err = w.w.Write(b); w.err == nil {
+	for len(b) > 0 && w.err == nil { // who takes a part is not gone
+		part := b[:min(len(b), 64<<10)]
+		_ = w.c.SetWriteDeadline(time.Now().Add(w.taken)) // a writer of tests may have none
+		_, w.err = w.w.Write(part)
+		b = b[len(part):]
+	}
+	if w.err == nil {
 		w.err = w.c.Flush()
 	}
 	if w.timer != nil {
