@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
 )
 
@@ -182,3 +183,33 @@ func TestPassedSlowly(t *testing.T) {
 	}
 	b.ends()
 }
+
+// TestHostedNames: no function has the name of something that the provider runs, and members of
+// sets of tools have names as all tools.
+func TestHostedNames(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		in, removed string
+		api         api
+	}{
+		{`{"messages":[],"functions":[{"name":"hosted.web_search"}]}`, "hosted.web_search", chatAPI},
+		{`{"messages":[],"functions":[{"name":"read","allowed_callers":["program"]}]}`, "read", chatAPI},
+		{`{"messages":[],"tools":[{"type":"computer_toolset_20260101","name":"hosted",` +
+			`"tools":[{"name":"web_search"}]}]}`, "hosted", messagesAPI},
+		{`{"messages":[],"tools":[{"type":"computer_toolset_20260101","name":"srv","tools":[{"name":"a"}]},` +
+			`{"name":"srv.a","input_schema":{}}]}`, "srv,srv.a", messagesAPI},
+		{`{"messages":[],"tools":[{"type":"computer_toolset_20260101","name":"srv",` +
+			`"tools":[{"name":"a"},{"name":"a"}]}]}`, "srv", messagesAPI},
+	} {
+		p := &reader{api: x.api, of: &everything{}, withheld: func(string, []byte, bool) string { return "" }}
+		r, err := p.read([]byte(x.in))
+		require.NoError(t, err, x.in)
+		assert.Equal(t, x.removed, strings.Join(r.removed, ","), x.in)
+		assert.Empty(t, r.offer.tools, x.in)
+	}
+}
+
+// everything is a catalog in which all is callable.
+type everything struct{ board }
+
+func (everything) callable(string) (d contracts.Digest, ok bool) { return d, true }

@@ -195,7 +195,7 @@ func (p *reader) functions(list rawjson.Value) (rawjson.Value, error) {
 	var kept [][]byte
 	for f := range list.Elements() {
 		t := tool{entry: f, definition: f, name: f.Get("name").Text()}
-		if f.Kind() == rawjson.Object && p.r.offer.keeps(&t, p.names, p.of) {
+		if f.Kind() == rawjson.Object && t.direct() && p.r.offer.keeps(&t, p.names, p.of) {
 			kept = append(kept, f.Raw())
 			continue
 		}

@@ -84,16 +84,22 @@ func readTool(entry rawjson.Value, space string) tool {
 	default:
 		t.unknown = true
 	}
-	if strings.HasPrefix(t.name, "hosted.") {
-		t.unknown = true
-	}
-	for c := range entry.Get("allowed_callers").Elements() {
-		if c.Text() != "direct" {
-			t.unknown = true
-		}
-	}
+	t.unknown = t.unknown || !t.direct()
 	return t
 }
+
+// direct reports whether a tool can be one that the app is to run when the model itself calls it.
+func (t *tool) direct() bool {
+	for c := range t.entry.Get("allowed_callers").Elements() {
+		if c.Text() != "direct" {
+			return false
+		}
+	}
+	return !strings.HasPrefix(t.name, hostedPrefix)
+}
+
+// hostedPrefix begins the names for the policy of what the provider runs.
+const hostedPrefix = "hosted."
 
 // label is what the header Helm-Removed says of a tool.
 func (t *tool) label() string {
@@ -147,7 +153,7 @@ func (o *offer) entry(e rawjson.Value, space string, names map[string]int, of ca
 		}
 		return with(e, "tools", tools.Raw()), true, nil
 	case toolsets[plainKind]:
-		return e, o.toolset(e, of), nil
+		return e, o.toolset(e, names, of), nil
 	}
 	t := readTool(e, space)
 	ok := o.keeps(&t, names, of)
@@ -183,18 +189,18 @@ func (o *offer) keeps(t *tool, names map[string]int, of catalog) bool {
 }
 
 // toolset reports whether a set of tools is forwarded: each enabled member must be callable.
-func (o *offer) toolset(e rawjson.Value, of catalog) bool {
+func (o *offer) toolset(e rawjson.Value, names map[string]int, of catalog) bool {
 	set := e.Get("name").Text()
 	digest, err := contracts.DefinitionOf(e.Raw())
 	found := map[string]contracts.Digest{}
-	ok := err == nil && set != "" && e.Get("tools").Kind() == rawjson.Array
+	ok := err == nil && set != "" && !strings.HasPrefix(set+".", hostedPrefix) && e.Get("tools").Kind() == rawjson.Array
 	for m := range e.Get("tools").Elements() {
 		if m.Get("enabled").Is("false") {
 			continue
 		}
 		name := set + "." + m.Get("name").Text()
 		pinned, callable := of.callable(name)
-		ok = ok && callable && (pinned == (contracts.Digest{}) || pinned == digest)
+		ok = ok && callable && names[name] == 1 && (pinned == (contracts.Digest{}) || pinned == digest)
 		found[name] = digest
 	}
 	if !ok || len(found) == 0 {
@@ -233,8 +239,17 @@ func masked(v rawjson.Value) []byte {
 // count adds the names of a list of tools.
 func count(list rawjson.Value, space string, names map[string]int) {
 	for e := range list.Elements() {
-		if e.Get("type").Text() == "namespace" {
+		kind := e.Get("type").Text()
+		if kind == "namespace" {
 			count(e.Get("tools"), e.Get("name").Text(), names)
+			continue
+		}
+		if toolsets[dated.ReplaceAllString(kind, "")] {
+			for m := range e.Get("tools").Elements() {
+				if !m.Get("enabled").Is("false") {
+					names[e.Get("name").Text()+"."+m.Get("name").Text()]++
+				}
+			}
 			continue
 		}
 		if t := readTool(e, space); t.hosted == "" && !t.unknown {
