@@ -213,3 +213,34 @@ func TestHostedNames(t *testing.T) {
 type everything struct{ board }
 
 func (everything) callable(string) (d contracts.Digest, ok bool) { return d, true }
+
+// TestToolsInMessages: tools in a message are offered as those of the request are.
+func TestToolsInMessages(t *testing.T) {
+	t.Parallel()
+	s := &board{}
+	const tools = `"tools":[{"type":"web_search"},{"type":"function","name":"no"},{"name":"no","input_schema":{}}]`
+	for _, x := range []struct {
+		in  string
+		api api
+	}{
+		{`{"messages":[{"role":"developer","content":"a",` + tools + `}]}`, chatAPI},
+		{`{"messages":[{"role":"user","content":"a",` + tools + `}]}`, messagesAPI},
+		{`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}],` + tools + `}]}`, messagesAPI},
+		{`{"input":[{"role":"developer","content":"a",` + tools + `}]}`, responsesAPI},
+	} {
+		r, err := s.read(x.api, x.in)
+		require.NoError(t, err, x.in)
+		assert.Contains(t, string(r.body.Raw()), `"tools":[]`, x.in)
+		assert.Equal(t, "hosted.web_search,no,no", strings.Join(r.removed, ","), x.in)
+	}
+}
+
+// TestListedServerTools: what a server listed earlier is no tool of the request.
+func TestListedServerTools(t *testing.T) {
+	t.Parallel()
+	r, err := (&board{}).read(responsesAPI, `{"tools":[{"type":"function","name":"ok_a"}],"input":[{"type":`+
+		`"mcp_list_tools","id":"a","server_label":"b","tools":[{"name":"ok_a","input_schema":{}}]}]}`)
+	require.NoError(t, err)
+	assert.Empty(t, r.removed)
+	assert.Contains(t, r.offer.tools, "ok_a")
+}

@@ -158,8 +158,13 @@ func (p *reader) count(v rawjson.Value) {
 	for f := range v.Get("functions").Elements() {
 		p.names[f.Get("name").Text()]++
 	}
+	for m := range v.Get("messages").Elements() {
+		count(m.Get("tools"), "", p.names)
+	}
 	for e := range v.Get("input").Elements() {
-		count(e.Get("tools"), "", p.names)
+		if e.Get("type").Text() != "mcp_list_tools" { // which tells what a server has
+			count(e.Get("tools"), "", p.names)
+		}
 	}
 }
 
@@ -277,6 +282,9 @@ func (p *reader) messages(list rawjson.Value) (rawjson.Value, error) {
 	n := 0
 	for m := range list.Elements() {
 		now, err := p.message(m, n)
+		if err == nil {
+			now, err = p.offered(now)
+		}
 		if err != nil {
 			return list, err
 		}
@@ -284,6 +292,16 @@ func (p *reader) messages(list rawjson.Value) (rawjson.Value, error) {
 		n++
 	}
 	return unlessSame(list, all), nil
+}
+
+// offered returns a message or an item whose tools, if it has any, are those that may be offered.
+func (p *reader) offered(v rawjson.Value) (rawjson.Value, error) {
+	tools := v.Get("tools")
+	if !tools.Exists() {
+		return v, nil
+	}
+	tools, err := p.r.offer.filter(tools, "", p.names, p.of)
+	return with(v, "tools", tools.Raw()), err
 }
 
 // unlessSame returns a list of values, or the list as it was if it has the same.
@@ -520,6 +538,7 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 		if role == "user" {
 			p.r.words = text(v.Get("content"))
 		}
+		return p.offered(v)
 	case kind == "reasoning" && p.orphan != nil && p.orphan(v.Get("id").Text()):
 		return rawjson.Value{}, nil // the API refuses one that nothing follows
 	case kind == "function_call" || kind == "custom_tool_call":
@@ -542,11 +561,7 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 		r := result{id: v.Get("approval_request_id").Text(), agreed: agreed, drop: !agreed}
 		return p.result(v, "", r, false)
 	case kind == "additional_tools", kind == "tool_search_output":
-		tools, err := p.r.offer.filter(v.Get("tools"), "", p.names, p.of)
-		if err != nil {
-			return v, bad("input/%d: tools: %v", n, err)
-		}
-		return with(v, "tools", tools.Raw()), nil
+		return p.offered(v)
 	}
 	return v, nil
 }
