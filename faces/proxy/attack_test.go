@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/kerneltest"
 )
 
 // TestCutShortResponses: of a plain response that was cut short no call is judged or released, also
@@ -243,4 +245,30 @@ func TestListedServerTools(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, r.removed)
 	assert.Contains(t, r.offer.tools, "ok_a")
+}
+
+// TestWaitIsNoSilence: while a person is waited for, the provider is not silent.
+func TestWaitIsNoSilence(t *testing.T) {
+	t.Parallel()
+	bank := kerneltest.NewBank(t, func(o *helm.Options) { o.Drivers = nil })
+	p := &people{decided: make(chan struct{})}
+	b := newBureauOver(t, bank.World, func(o *Options, _ *auth.Options) {
+		o.Approvals, o.ApprovalWait = p, 300*time.Millisecond
+		o.limits = limits{}.orDefault()
+		o.limits.next = 100 * time.Millisecond
+	})
+	call := strings.NewReplacer(`"read"`, `"pay"`, `"{}"`, `"{\"to\":\"bob\",\"amount\":5}"`).Replace(chunkOfCall)
+	b.mu.Lock()
+	b.provider = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, call+chunkOfEnd)
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(20 * time.Millisecond)
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}
+	b.mu.Unlock()
+	a := b.ask(chatPath, `{"stream":true,"messages":[],"tools":[{"type":"function","function":{"name":"pay"}}]}`)
+	assert.Contains(t, a.body, "[DONE]")
+	assert.NotContains(t, a.body, "helm_upstream_timeout")
+	b.ends()
 }

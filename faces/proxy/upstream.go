@@ -139,7 +139,7 @@ func (p *Proxy) ask(r *http.Request, of api, u *Upstream, path, query string, bo
 		end(nil)
 		return nil, err
 	}
-	a.timer.Reset(a.next)
+	a.timer.Stop()
 	return a, nil
 }
 
@@ -155,6 +155,7 @@ func (a *asking) why(err error) error {
 func (a *asking) Read(b []byte) (int, error) {
 	a.timer.Reset(a.next)
 	n, err := a.Body.Read(b)
+	a.timer.Stop() // what comes next is for others to wait for: an app, a person
 	if err != nil && err != io.EOF {
 		err = a.why(errReach)
 	}
