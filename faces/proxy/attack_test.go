@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -272,3 +273,23 @@ func TestWaitIsNoSilence(t *testing.T) {
 	assert.NotContains(t, a.body, "helm_upstream_timeout")
 	b.ends()
 }
+
+// TestComputerCall: a call whose action is an object is judged with that, and released.
+func TestComputerCall(t *testing.T) {
+	t.Parallel()
+	const call = `{"type":"computer_call","id":"a","call_id":"c","action":{"type":"click","x":1},` +
+		`"pending_safety_checks":[{"id":"s"}],"status":"completed"}`
+	var asked []callOf
+	p := &plain{session: "s", hosted: func(string) bool { return false }, judge: func(_ context.Context, c callOf) ruling {
+		asked = append(asked, c)
+		return ruling{allowed: true, id: c.id, args: []byte(`{"type":"click","x":1}`), member: []byte("{}")}
+	}}
+	out, err := p.responses(t.Context(), []byte(response("r", call)))
+	require.NoError(t, err)
+	require.Len(t, asked, 1)
+	assert.Equal(t, "computer", asked[0].tool)
+	assert.Equal(t, `{"type":"click","x":1}`, string(asked[0].args))
+	assert.Contains(t, string(out), `"pending_safety_checks":[{"id":"s"}]`)
+}
+
+type callOf = call
