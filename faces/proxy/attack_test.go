@@ -293,3 +293,20 @@ func TestComputerCall(t *testing.T) {
 }
 
 type callOf = call
+
+// TestHostedFamilies: items of what was permitted pass also if the tool's type has a longer name
+// than that of its items.
+func TestHostedFamilies(t *testing.T) {
+	t.Parallel()
+	b := newBureauOver(t, kerneltest.New(t, func(o *helm.Options) {
+		o.Policy = kerneltest.Compile(t, strings.ReplaceAll(serverPolicy, "hosted.web_search", "hosted.web_search_preview"))
+		o.Drivers = nil
+		o.Keep.Outputs = true
+	}))
+	b.says("%s", response("resp_1", `{"type":"web_search_call","id":"ws1","status":"completed"}`))
+	a := b.ask(responsesPath, `{"input":"hi","tools":[{"type":"web_search_preview_2025_03_11"}]}`)
+	assert.Equal(t, 200, a.status, a.body)
+	assert.Equal(t, []string{"hosted.web_search_preview EXECUTED"}, b.receipts())
+	assert.Contains(t, strings.Join(b.outputs(), ""), `{"items":1,`)
+	b.ends()
+}

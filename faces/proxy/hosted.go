@@ -68,7 +68,7 @@ func (h hosting) permit(ctx context.Context, a *answering, tool string, entry []
 		return false
 	}
 	a.delivered() // it goes with the request, not with the answer
-	kind := strings.TrimPrefix(tool, "hosted.")
+	kind := familyOf(strings.TrimPrefix(tool, hostedPrefix))
 	if h[kind] == nil {
 		h[kind] = &hostedRun{sum: sha256.New()}
 	}

@@ -60,5 +60,7 @@ var (
 	providerTools = words("web_search", "web_search_preview", "web_fetch", "file_search", "code_interpreter",
 		"code_execution", "image_generation", "mcp", "mcp_toolset", "tool_search", "tool_search_tool_regex",
 		"tool_search_tool_bm25", "advisor")
+	families = map[string]string{"web_search_preview": "web_search", "tool_search_tool_regex": "tool_search",
+		"tool_search_tool_bm25": "tool_search"}
 	toolsets = words("computer_toolset", "browser_toolset")
 )

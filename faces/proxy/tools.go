@@ -170,7 +170,9 @@ func (o *offer) keeps(t *tool, names map[string]int, of catalog) bool {
 		return false
 	case t.hosted != "":
 		ok := of.permit("hosted."+t.hosted, masked(t.entry))
-		o.hosted[t.hosted] = o.hosted[t.hosted] || ok
+		for _, kind := range []string{t.hosted, familyOf(t.hosted)} {
+			o.hosted[kind] = o.hosted[kind] || ok
+		}
 		if label := t.entry.Get("server_label").Text(); t.hosted == "mcp" && ok && label != "" {
 			o.servers[label] = true
 		}
@@ -186,6 +188,14 @@ func (o *offer) keeps(t *tool, names map[string]int, of catalog) bool {
 	o.tools[t.name] = digest
 	o.shell = o.shell || t.shell
 	return true
+}
+
+// familyOf returns the name that items and blocks of an answer have for a type of hosted tools.
+func familyOf(kind string) string {
+	if f := families[kind]; f != "" {
+		return f
+	}
+	return kind
 }
 
 // toolset reports whether a set of tools is forwarded: each enabled member must be callable.
