@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -309,4 +310,48 @@ func TestHostedFamilies(t *testing.T) {
 	assert.Equal(t, []string{"hosted.web_search_preview EXECUTED"}, b.receipts())
 	assert.Contains(t, strings.Join(b.outputs(), ""), `{"items":1,`)
 	b.ends()
+}
+
+// TestHeldMemory: what is kept of an answer counts, and keeps no more than itself.
+func TestHeldMemory(t *testing.T) {
+	t.Parallel()
+	var asked []call
+	c := newChat(&asked)
+	padded := `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","type":"function",` +
+		`"function":{"name":"ok","arguments":""}}]}}]` + strings.Repeat(" ", 512<<10) + `}`
+	_, err := c.data(t.Context(), []byte(padded))
+	require.NoError(t, err)
+	assert.Less(t, cap(c.choices[0].calls[0].first.Raw()), 4<<10)
+	assert.NotZero(t, c.holding())
+	named := strings.Replace(strings.TrimRight(padded, " }"), `"ok"`, `"`+strings.Repeat("a", 600<<10)+`"`, 1)
+	c = newChat(&asked)
+	for i := 0; err == nil && i < 4; i++ {
+		_, err = c.data(t.Context(), []byte(strings.Replace(strings.TrimSpace(named), `"index":0,"id"`,
+			`"index":`+string(rune('0'+i))+`,"id"`, 1)+"}"))
+	}
+	assert.ErrorIs(t, err, errTooLong, "names, too")
+
+	m := newMessages(judging(&asked), "s", nil, nil, 1<<20)
+	for _, e := range []frame{
+		{"message_start", []byte(`{"type":"message_start","message":{"role":"assistant"}}`)},
+		{"content_block_start", []byte(`{"type":"content_block_start","index":0,"content_block":` +
+			`{"type":"tool_use","id":"a","name":"ok"}` + strings.Repeat(" ", 512<<10) + `}`)},
+	} {
+		_, err := m.event(t.Context(), e)
+		require.NoError(t, err)
+	}
+	assert.Less(t, cap(m.calls[0].block.Raw()), 4<<10)
+
+	s := newResponses(judging(&asked), "s", nil, func(string) bool { return false }, false, 1<<20)
+	_, err = s.event(t.Context(), frame{"", []byte(`{"type":"response.created","response":{"output":[]}}`)})
+	require.NoError(t, err)
+	for i := 0; err == nil && i < 9; i++ {
+		item := `{"type":"reasoning","id":"a","encrypted_content":"` + strings.Repeat("a", 256<<10) + `"}`
+		for _, kind := range []string{"response.output_item.added", "response.output_item.done"} {
+			if err == nil {
+				_, err = s.event(t.Context(), event(kind, members{"output_index": i, "item": json.RawMessage(item)}))
+			}
+		}
+	}
+	assert.ErrorIs(t, err, errTooLong, "items that passed are kept for the end")
 }

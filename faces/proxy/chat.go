@@ -222,6 +222,9 @@ func (s *chatStream) choice(c rawjson.Value) (at int, finish, left rawjson.Value
 			}
 			choice.legacy = &chatHeld{kind: "function_call"}
 		}
+		if err := s.hold(len(f.Raw())); err != nil {
+			return 0, finish, left, err
+		}
 		if err := s.add(choice.legacy, f, "arguments"); err != nil {
 			return 0, finish, left, err
 		}
@@ -251,6 +254,13 @@ func (s *chatStream) choice(c rawjson.Value) (at int, finish, left rawjson.Value
 	return at, finish, left, nil
 }
 
+func (s *chatStream) hold(n int) error {
+	if s.held += n; s.held > s.most {
+		return errTooLong
+	}
+	return nil
+}
+
 func (s *chatStream) begin() error {
 	if s.calls++; s.calls > maxCalls {
 		return errTooMany
@@ -273,8 +283,11 @@ func (s *chatStream) fragment(choice *chatChoice, e rawjson.Value) error {
 		if err := s.begin(); err != nil {
 			return err
 		}
-		h = &chatHeld{first: e}
+		h = &chatHeld{first: e.Clone()}
 		choice.calls[at] = h
+	}
+	if err := s.hold(len(e.Raw())); err != nil {
+		return err
 	}
 	for name, has := range map[string]*string{"id": &h.id, "type": &h.kind} {
 		v := e.Get(name)
@@ -315,9 +328,6 @@ func (s *chatStream) add(h *chatHeld, v rawjson.Value, arguments string) error {
 	}
 	if args.Halves() {
 		return errCall // fragments are cut between characters
-	}
-	if s.held += len(args.Raw()); s.held > s.most {
-		return errTooLong
 	}
 	h.args.WriteString(args.Text())
 	return nil

@@ -179,7 +179,7 @@ func (s *messagesStream) start(v rawjson.Value) ([]frame, error) {
 	}
 	s.passed = b.Get("type").Text()
 	if s.passed == "tool_use" {
-		call, err := newToolUse(b)
+		call, err := newToolUse(b.Clone())
 		if err != nil {
 			return nil, err
 		}

@@ -194,13 +194,17 @@ func (s *responsesStream) add(kind string, v rawjson.Value) ([]frame, error) {
 	case s.items[at] != nil || at != len(s.items):
 		return nil, errOrder
 	}
-	it := &responseItem{kind: item.Get("type").Text(), id: item.Get("id").Text(), added: item}
+	it := &responseItem{kind: item.Get("type").Text(), id: item.Get("id").Text()}
+	if err := s.hold(perItem); err != nil {
+		return nil, err
+	}
 	it.call = s.isCall(it.kind)
 	s.items[at] = it
 	if it.call {
 		if s.calls++; s.calls > maxCalls {
 			return nil, errTooMany
 		}
+		it.added = item.Clone()
 		return nil, s.hold(len(item.Raw()))
 	}
 	if !emptyList(item.Get("content")) {
@@ -216,6 +220,15 @@ func (s *responsesStream) hold(n int) error {
 		return errTooLong
 	}
 	return nil
+}
+
+// perItem is about what an item takes besides its text.
+const perItem = 512
+
+// keep keeps an item that the app got, for the end.
+func (s *responsesStream) keep(at int, item rawjson.Value) error {
+	s.sent[at] = item.Clone().Raw()
+	return s.hold(len(item.Raw()))
 }
 
 // ofItem passes an event of an item that is open, or keeps what it says of the arguments of a call.
@@ -274,7 +287,9 @@ func (s *responsesStream) itemDone(ctx context.Context, kind string, v rawjson.V
 	it.done = true
 	if !it.call {
 		s.hosts(item)
-		s.sent[it.out] = item.Raw()
+		if err := s.keep(it.out, item); err != nil {
+			return nil, err
+		}
 		return []frame{s.numbered(kind, with(v, "item", item.Raw()), it.out)}, nil
 	}
 	return s.judged(ctx, it, item)
@@ -398,7 +413,9 @@ func (s *responsesStream) judged(ctx context.Context, it *responseItem, item raw
 		out = append(out, s.made(fragments+".delta", it.out, "item_id", id, "delta", args),
 			s.made(fragments+".done", it.out, "item_id", id, of.arguments, args))
 	}
-	s.sent[it.out] = whole.Raw()
+	if err := s.keep(it.out, whole); err != nil {
+		return nil, err
+	}
 	return append(out, s.made("response.output_item.done", it.out, "item", whole.Raw())), nil
 }
 

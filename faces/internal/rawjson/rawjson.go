@@ -515,5 +515,8 @@ func List(values [][]byte) Value {
 	return Value{append(append([]byte{'['}, bytes.Join(values, []byte{','})...), ']')}
 }
 
+// Clone returns v in memory of its own, so that the text around it is kept no longer.
+func (v Value) Clone() Value { return Value{bytes.Clone(v.raw)} }
+
 // Exists reports whether v is there, and not null.
 func (v Value) Exists() bool { return v.Kind() > Null }
