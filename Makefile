@@ -110,14 +110,17 @@ pages:
 	*) exit 1 ;; \
 	esac
 
-# Clients of npm, through the proxy. They come from its registry, once, and stay in the user's cache.
+# Clients of npm, and codex, through the proxy. They come from its registry, once, and stay in the
+# user's cache.
 clients:
-	@code=0; dir=$$(integrations/mcp/suite/fetch faces/clienttest/npm) || code=$$?; \
-	case $$code in \
-	0) cd faces/clienttest && GOWORK=off HELM_CLIENTS="$$dir" go test -count 1 -vet=off -run '^(TestNPM|TestAgents)$$' -v . ;; \
-	3) echo "not run: the clients of npm: $$dir" ;; \
-	*) exit 1 ;; \
-	esac
+	@for of in npm codex; do \
+		code=0; dir=$$(integrations/mcp/suite/fetch faces/clienttest/$$of) || code=$$?; \
+		case $$code in \
+		0) (cd faces/clienttest && env GOWORK=off "HELM_$${of^^}=$$dir" go test -count 1 -vet=off -run "(?i)^Test($$of|agentsof$$of)$$" -v .) ;; \
+		3) echo "not run: the clients of $$of: $$dir" ;; \
+		*) exit 1 ;; \
+		esac; \
+	done
 
 # Modules are as go.sum says, and go.mod names what is used.
 tidy:

@@ -15,7 +15,7 @@ import (
 // TestNPM has each client of npm/clients.mjs do everything.
 func TestNPM(t *testing.T) {
 	t.Parallel()
-	dir := os.Getenv("HELM_CLIENTS")
+	dir := os.Getenv("HELM_NPM")
 	for _, c := range []client{
 		{"runTools", true, true, nil},
 		{"chatStream", false, true, nil},
@@ -29,7 +29,7 @@ func TestNPM(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if dir == "" {
-				t.Skip("HELM_CLIENTS does not name the directory of the clients; make clients does")
+				t.Skip("HELM_NPM does not name the directory of the clients; make clients does")
 			}
 			t.Parallel()
 			c.do = node(t, dir, c.name)
@@ -41,7 +41,7 @@ func TestNPM(t *testing.T) {
 // node starts a client, and returns what has it do a job.
 func node(t *testing.T, dir, name string) func(testing.TB, job) result {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules/node"), "npm/clients.mjs", name)
-	cmd.Env = append(os.Environ(), "HELM_CLIENTS="+dir)
+	cmd.Env = append(os.Environ(), "HELM_NPM="+dir)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -27,6 +27,7 @@ type provider struct {
 	serial    int
 	responses map[string]kept   // by their ids
 	items     map[string]object // of those responses, by their ids
+	last      object            // the request before
 }
 
 // kept is a response that a later one may go on from.
@@ -83,6 +84,9 @@ func (p *provider) serve(answers func(object) (answer, error)) http.HandlerFunc 
 		if err == nil && request["model"] == "broken" {
 			err = fault("the model is out")
 		}
+		p.mu.Lock()
+		p.last = request
+		p.mu.Unlock()
 		var a answer
 		if err == nil {
 			a, err = answers(request)

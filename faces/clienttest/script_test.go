@@ -20,6 +20,9 @@ func look(at int) call { return call{"look", fmt.Sprintf(`{"at":%d}`, at)} }
 
 func mail(to string) call { return call{"mail", fmt.Sprintf(`{"to":%q}`, to)} }
 
+// touch is a command of codex.
+func touch(file string) call { return call{"exec_command", fmt.Sprintf(`{"cmd":"touch %s"}`, file)} }
+
 var pay = call{"pay", `{"sum":9}`}
 
 // long is a text of many fragments, with characters of one to four bytes.
@@ -34,6 +37,7 @@ var scripts = map[string][]step{
 	"long":     {{long, []call{look(1)}}, {long, nil}},
 	"turns": {{"One.", []call{look(1)}}, {"", []call{look(2), look(3)}}, {"Three.", []call{look(4)}},
 		{"", []call{look(5)}}, {"Five.", []call{look(6)}}},
+	"codex": {{"I touch two files.", []call{touch("allowed"), touch("denied")}}},
 }
 
 // at returns the step of a turn.

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
-const require = createRequire(process.env.HELM_CLIENTS + '/package.json');
+const require = createRequire(process.env.HELM_NPM + '/package.json');
 const load = async (name) => import(pathToFileURL(require.resolve(name)).href);
 const schema = (name, type) => ({
   type: 'object', properties: { [name]: { type } }, required: [name], additionalProperties: false,
