@@ -37,6 +37,8 @@ var scripts = map[string][]step{
 	"long":     {{long, []call{look(1)}}, {long, nil}},
 	"turns": {{"One.", []call{look(1)}}, {"", []call{look(2), look(3)}}, {"Three.", []call{look(4)}},
 		{"", []call{look(5)}}, {"Five.", []call{look(6)}}},
+	"day": {{"One.", []call{look(1)}}, {"", []call{look(2), look(3)}}, {"Three.", []call{look(4), mail("all")}},
+		{"", []call{look(5)}}, {"Five.", nil}},
 	"codex": {{"I touch two files.", []call{touch("allowed"), touch("denied")}}},
 }
 

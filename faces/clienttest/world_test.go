@@ -53,28 +53,42 @@ func newWorld(t testing.TB, p *provider, policy string) *world {
 	require.NoError(t, err)
 	public, err := crypto.PublicOf(w.owner)
 	require.NoError(t, err)
-	dir := filepath.Join(t.TempDir(), "d")
-	require.NoError(t, state.Create(dir, state.CreateOptions{Keys: []registry.Key{
-		{Name: "olga", Public: public, Role: registry.Approver, Roles: []string{"owner"}}}}))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600))
+	dir := create(t, policy, state.CreateOptions{Keys: []registry.Key{
+		{Name: "olga", Public: public, Role: registry.Approver, Roles: []string{"owner"}}}})
 	conf, err := state.ReadConfig(filepath.Join(dir, "helm.yaml"))
 	require.NoError(t, err)
 	w.State, err = state.Open(ctx, conf, state.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.State.Close(ctx) })
-	a, err := auth.New(auth.Options{})
+	var end func()
+	w.url, end = serve(t, w.State, conf, p.url, auth.Options{})
+	t.Cleanup(end)
+	return w
+}
+
+// create makes a directory with a policy.
+func create(t testing.TB, policy string, o state.CreateOptions) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "d")
+	require.NoError(t, state.Create(dir, o))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600))
+	return dir
+}
+
+// serve serves a proxy before a provider until end is called.
+func serve(t testing.TB, s *state.State, conf *state.Config, provider string, o auth.Options) (url string, end func()) {
+	t.Helper()
+	a, err := auth.New(o)
 	require.NoError(t, err)
-	up := proxy.Upstream{URL: p.url + "/v1"}
-	face, err := proxy.New(proxy.Options{Kernel: w.Kernel(), Desk: w.Desk(), Auth: a, Approvals: w.Approvals(),
+	up := proxy.Upstream{URL: provider + "/v1"}
+	face, err := proxy.New(proxy.Options{Kernel: s.Kernel(), Desk: s.Desk(), Auth: a, Approvals: s.Approvals(),
 		Chat: up, Responses: up, Messages: up, Index: filepath.Join(conf.Dir, "calls.idx")})
 	require.NoError(t, err)
 	front := httptest.NewServer(a.Handler(face))
-	t.Cleanup(func() {
+	return front.URL, func() {
 		front.Close()
 		require.NoError(t, face.Close())
-	})
-	w.url = front.URL
-	return w
+	}
 }
 
 // approves has the owner approve what waits.
@@ -119,7 +133,11 @@ func (w *world) outcomes(from uint64) (map[string]int, uint64) {
 		}
 		switch {
 		case st.Receipt != nil && st.Receipt.Decision != nil:
-			list[st.Receipt.Decision.Tool+" "+string(st.Receipt.Outcome)]++
+			what := st.Receipt.Decision.Tool + " " + string(st.Receipt.Outcome)
+			if st.Receipt.Decision.Reason == contracts.ReasonFailClosedError {
+				what += " closed" // and not by a rule
+			}
+			list[what]++
 		case st.Receipt != nil:
 			tool := tools[st.Receipt.DecisionHash]
 			delete(tools, st.Receipt.DecisionHash)
