@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgents runs the agents of docs/agents.md as they stand there. What was allowed they run, and
+// TestAgentsOfNPM runs the agents of docs/agents.md as they stand there. What was allowed they run, and
 // nothing else.
-func TestAgents(t *testing.T) {
+func TestAgentsOfNPM(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/agents.md")
 	require.NoError(t, err)
@@ -56,9 +56,9 @@ func agent(t *testing.T, language, text string) *exec.Cmd {
 		}
 		return exec.CommandContext(t.Context(), "bash", "-c", text)
 	}
-	dir := os.Getenv("HELM_CLIENTS")
+	dir := os.Getenv("HELM_NPM")
 	if dir == "" {
-		t.Skip("HELM_CLIENTS does not name the directory of the clients; make clients does")
+		t.Skip("HELM_NPM does not name the directory of the clients; make clients does")
 	}
 	own, err := os.MkdirTemp(dir, "agent") // below the modules that it imports
 	require.NoError(t, err)

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+
+	"github.com/helmkernel/helm/faces/internal/rawjson"
 )
 
 // answered returns the items that a request needs since the provider keeps the conversation, and
@@ -51,4 +53,19 @@ func refused(kind, id, refusal string) []byte {
 		return item("mcp_approval_response", "approval_request_id", name, "approve", "false", "reason", text)
 	}
 	return nil
+}
+
+// ownItem is what the ids of messages of HELM's own begin with.
+const ownItem = "msg_helm_"
+
+// spoken returns a message of HELM's own in the place of a reference to it, or nothing if its text
+// is not known any more.
+func (p *reader) spoken(id string) rawjson.Value {
+	if p.said == nil || p.said(id) == "" {
+		return rawjson.Value{}
+	}
+	text := `{"type":"message","role":"assistant","content":[{"type":"output_text","text":` +
+		string(quote(p.said(id))) + `,"annotations":[]}]}`
+	v, _ := rawjson.Check([]byte(text)) // it is JSON
+	return v
 }

@@ -40,6 +40,14 @@ type watch struct {
 	ran   func(tool string, raw []byte)    // a part of what the provider ran, in the order of the answer
 	alone func(id string)                  // a reasoning item whose calls were all denied
 	done  func(request string, raw []byte) // what the provider ran with the app's consent
+	said  func(id, text string)            // a message of HELM's own
+}
+
+// say tells the quoted id and the text of a message of HELM's own.
+func (w *watch) say(id []byte, text string) {
+	if w.said != nil {
+		w.said(strings.Trim(string(id), `"`), text)
+	}
 }
 
 func (w *watch) begin(id string) {

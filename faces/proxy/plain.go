@@ -329,7 +329,9 @@ func (p *plain) responses(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	last.next(&p.watch, "", "", false)
 	if refusals != "" {
-		kept = append(kept, refusalItem(refusalID(), "completed", refusalPart(quote(refusals))))
+		id := refusalID()
+		p.watch.say(id, refusals)
+		kept = append(kept, refusalItem(id, "completed", refusalPart(quote(refusals))))
 	}
 	return p.tell(with(v, "output", rawjson.List(kept).Raw())), nil
 }
@@ -351,7 +353,7 @@ func withArguments(item rawjson.Value, args []byte) rawjson.Value {
 func refusalID() []byte {
 	var b [8]byte
 	rand.Read(b[:])
-	return quote("msg_helm_" + hex.EncodeToString(b[:]))
+	return quote(ownItem + hex.EncodeToString(b[:]))
 }
 
 func refusalPart(text []byte) []byte {

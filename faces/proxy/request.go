@@ -37,6 +37,7 @@ type request struct {
 	calls    map[string]string // tools of the history, by the id of their call
 	order    []string          // ids, in the order of the history
 	previous string            // previous_response_id
+	compared string            // another response that it names
 	words    string            // the text of the last message, if the user's role says it
 	removed  []string          // members that were not forwarded
 }
@@ -63,6 +64,7 @@ type reader struct {
 
 	tool   func(id string) string                 // of a call that was judged; empty: it is not known here
 	orphan func(id string) bool                   // a reasoning item whose calls were all denied
+	said   func(id string) string                 // the text of a message of HELM's own
 	denied func(answer string) []callindex.Denied // the denied calls of an answer that the provider keeps
 
 	r     *request
@@ -148,6 +150,7 @@ func (p *reader) refuse(v rawjson.Value) error {
 	}
 	if p.api == responsesAPI {
 		p.r.previous = v.Get("previous_response_id").Text()
+		p.r.compared = v.Get("prompt_cache_options").Get("comparison_response_id").Text()
 	}
 	return nil
 }
@@ -539,8 +542,10 @@ func (p *reader) item(v rawjson.Value, n int) (rawjson.Value, error) {
 			p.r.words = text(v.Get("content"))
 		}
 		return p.offered(v)
-	case kind == "reasoning" && p.orphan != nil && p.orphan(v.Get("id").Text()):
+	case (kind == "reasoning" || kind == "item_reference") && p.orphan != nil && p.orphan(v.Get("id").Text()):
 		return rawjson.Value{}, nil // the API refuses one that nothing follows
+	case kind == "item_reference" && strings.HasPrefix(v.Get("id").Text(), ownItem):
+		return p.spoken(v.Get("id").Text()), nil // the provider does not have it
 	case kind == "function_call" || kind == "custom_tool_call":
 		p.call(v.Get("call_id").Text(), spaced(v))
 	case callNames[kind] != "":

@@ -470,6 +470,7 @@ func (s *responsesStream) finish(kind string, v rawjson.Value) (out []frame, err
 // refusal returns the events of a message that tells what was denied.
 func (s *responsesStream) refusal() []frame {
 	id, text := refusalID(), quote(string(s.refused))
+	s.watch.say(id, string(s.refused))
 	zero := []byte("0")
 	at := s.out
 	s.out++

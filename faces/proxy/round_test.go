@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +48,7 @@ func TestKeptConversation(t *testing.T) {
 	require.Equal(t, 200, a.status, a.body)
 	assert.NotContains(t, a.body, "function_call")
 	assert.Contains(t, a.body, "msg_helm_")
+	refused := a
 	b.says("%s", response("resp_2", readCall1))
 	a = b.ask(responsesPath, `{"previous_response_id":"resp_1","input":"go on","tools":[`+readEntry+`]}`)
 	require.Equal(t, 200, a.status, a.body)
@@ -64,6 +66,15 @@ func TestKeptConversation(t *testing.T) {
 	require.Equal(t, 200, a.status, a.body)
 	assert.NotContains(t, b.last().body, "rs1")
 	assert.Contains(t, b.last().body, "rs9")
+
+	own := regexp.MustCompile(`msg_helm_[0-9a-f]{16}`).FindString(refused.body)
+	a = b.ask(responsesPath, `{"input":[{"type":"item_reference","id":"rs1"},{"type":"item_reference","id":"`+own+`"},`+
+		`{"type":"item_reference","id":"msg_helm_0000000000000000"},{"type":"item_reference","id":"msg_1"}]}`)
+	require.Equal(t, 200, a.status, a.body)
+	assert.NotContains(t, b.last().body, "msg_helm_")
+	assert.NotContains(t, b.last().body, "rs1")
+	assert.Contains(t, b.last().body, "[helm] mail was denied", "the text in the place of the reference")
+	assert.Contains(t, b.last().body, "msg_1")
 	b.ends()
 }
 
@@ -80,6 +91,9 @@ func TestOthersResponse(t *testing.T) {
 	assert.Equal(t, 400, a.status, a.body)
 	assert.NotContains(t, a.body, "resp_1")
 	assert.Equal(t, n, b.count())
+	a = b.ask(responsesPath, `{"prompt_cache_options":{"comparison_response_id":"resp_1"},"input":"a"}`,
+		"Helm-Token", secrets["bob"])
+	assert.Equal(t, 400, a.status, a.body)
 	a = b.ask(responsesPath, `{"previous_response_id":"resp_0","input":"a"}`, "Helm-Token", secrets["bob"])
 	assert.Equal(t, 200, a.status, "one from before")
 	b.ends()

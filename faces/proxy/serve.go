@@ -129,6 +129,10 @@ func (x *exchange) prepare(body []byte) (*request, error) {
 				e, ok := x.index.Get(who, id)
 				return ok && e.Denied && e.Kind == "reasoning"
 			},
+			said: func(id string) string {
+				e, _ := x.index.Get(who, id)
+				return e.Refusal
+			},
 			denied: func(answer string) []callindex.Denied { return x.index.Denied(who, answer) },
 		}).read(body)
 	}
@@ -176,12 +180,13 @@ func (x *exchange) sessionOf(r *request) (string, error) {
 	for _, result := range r.results {
 		ids = append(ids, result.id)
 	}
-	if r.previous != "" {
-		if _, mine := x.index.Get(who, r.previous); !mine {
-			if _, other := x.index.Get("", r.previous); other {
-				return "", bad("previous_response_id: there is no such response")
-			}
+	for _, id := range []string{r.previous, r.compared} {
+		_, mine := x.index.Get(who, id)
+		if _, other := x.index.Get("", id); other && !mine {
+			return "", bad("previous_response_id, comparison_response_id: there is no such response")
 		}
+	}
+	if r.previous != "" {
 		ids = append(ids, r.previous)
 	}
 	for _, id := range ids {
@@ -267,6 +272,9 @@ func (x *exchange) watch() watch {
 			}
 		},
 		ran: x.hosts.ran,
+		said: func(id, text string) {
+			x.index.Put(who, id, callindex.Entry{Session: x.session, Kind: "message", Refusal: text})
+		},
 		alone: func(id string) {
 			x.index.Put(who, id, callindex.Entry{Session: x.session, Denied: true, Kind: "reasoning"})
 		},
