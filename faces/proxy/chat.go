@@ -285,6 +285,9 @@ func (s *chatStream) fragment(choice *chatChoice, e rawjson.Value) error {
 		}
 		h = &chatHeld{first: e.Clone()}
 		choice.calls[at] = h
+		if err := s.hold(len(e.Raw())); err != nil {
+			return err
+		}
 	}
 	if err := s.hold(len(e.Raw())); err != nil {
 		return err
@@ -295,8 +298,11 @@ func (s *chatStream) fragment(choice *chatChoice, e rawjson.Value) error {
 		case !v.Exists() || v.Kind() == rawjson.String && text == "":
 		case v.Kind() != rawjson.String || *has != "" && *has != text:
 			return errCall
-		default:
+		case *has == "":
 			*has = text
+			if err := s.hold(len(text)); err != nil {
+				return err
+			}
 		}
 	}
 	function, custom := e.Get("function"), e.Get("custom")
@@ -325,12 +331,15 @@ func (s *chatStream) add(h *chatHeld, v rawjson.Value, arguments string) error {
 			return errCall
 		}
 		h.name = text
+		if err := s.hold(len(text)); err != nil {
+			return err
+		}
 	}
 	if args.Halves() {
 		return errCall // fragments are cut between characters
 	}
 	h.args.WriteString(args.Text())
-	return nil
+	return s.hold(len(args.Raw()))
 }
 
 // finish judges the calls of a choice, in their order, and returns the chunks that tell of it: one
