@@ -355,3 +355,17 @@ func TestHeldMemory(t *testing.T) {
 	}
 	assert.ErrorIs(t, err, errTooLong, "items that passed are kept for the end")
 }
+
+// TestCharset: an answer whose type of content says that its bytes are to be read as something else
+// than UTF-8 is refused.
+func TestCharset(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	for charset, status := range map[string]int{"utf-8": 200, "UTF-8": 200, "utf-7": 502, "utf-16": 502, "latin1": 502} {
+		b.answers(200, "application/json; charset="+charset, completion("", "stop"))
+		assert.Equal(t, status, b.ask(chatPath, `{"messages":[]}`).status, charset)
+		b.answers(200, "text/event-stream; charset="+charset, "data: [DONE]\n\n")
+		assert.Equal(t, status, b.ask(chatPath, `{"messages":[]}`).status, charset)
+	}
+	b.ends()
+}

@@ -182,9 +182,12 @@ func (a *asking) media() (string, error) {
 	case e != "" && !strings.EqualFold(e, "identity"):
 		return "", errEncoded
 	}
-	media, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
+	media, parameters, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil {
 		return "", nil
+	}
+	if c := parameters["charset"]; a.StatusCode == http.StatusOK && c != "" && !strings.EqualFold(c, "utf-8") {
+		return "", errMedia // other bytes for those that heed it than for others
 	}
 	return media, nil
 }
