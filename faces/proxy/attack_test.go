@@ -369,3 +369,36 @@ func TestCharset(t *testing.T) {
 	}
 	b.ends()
 }
+
+// TestErrorEvent: the provider's last word is an error, and has no answer in it.
+func TestErrorEvent(t *testing.T) {
+	t.Parallel()
+	var asked []call
+	for _, x := range []struct{ in, out string }{
+		{`{"type":"error","error":{"type":"a","message":"b"}}`, `{"type":"error","error":{"type":"a","message":"b"}}`},
+		{`{"type":"error","message":"m","code":"c","param":null,"sequence_number":1}`, ""},
+		{`{"type":"error","Type":"content_block_start","error":{}}`, ""},
+		{`{"type":"error","content_block":{"type":"tool_use"},"output":[1],"error":{}}`, `{"type":"error","error":{}}`},
+	} {
+		m := newMessages(judging(&asked), "s", nil, nil, 1<<20)
+		s := newResponses(judging(&asked), "s", nil, nil, false, 1<<20)
+		for _, of := range []machine{m, s} {
+			out, err := of.event(t.Context(), frame{"error", []byte(x.in)})
+			require.Error(t, err)
+			text := string(appendFrames(out))
+			for _, bad := range []string{"Type", "content_block", "output"} {
+				assert.NotContains(t, text, bad, x.in)
+			}
+			if x.out != "" {
+				assert.Contains(t, text, x.out)
+			}
+		}
+	}
+}
+
+func appendFrames(list []frame) (b []byte) {
+	for _, f := range list {
+		b = appendFrame(b, f)
+	}
+	return b
+}

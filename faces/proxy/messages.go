@@ -80,8 +80,11 @@ func (s *messagesStream) event(ctx context.Context, e frame) (out []frame, err e
 		return nil, errShape
 	}
 	if kind == "error" { // the API's own, with which a stream ends
+		if v, err = messageError.clean(v, s.pass, &s.removed); err != nil {
+			return nil, err
+		}
 		s.state = messagesOver
-		return []frame{e}, errUpstream
+		return []frame{{kind, v.Raw()}}, errUpstream
 	}
 	of := messageEvents[kind]
 	if of == nil || s.state == messagesOver {

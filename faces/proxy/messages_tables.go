@@ -32,6 +32,8 @@ var (
 		"type", "id", "name", "input*", "caller*", "server_name", "tool_use_id", "content*", "is_error", "file_id",
 	}, nil)
 
+	messageError = object([]string{"type", "error*", "request_id"}, nil)
+
 	messageMembers = []string{"id", "type", "role", "model", "stop_reason", "stop_sequence", "usage*", "container*",
 		"context_management*", "stop_details*"}
 	messageOpening = object(append([]string{"content*"}, messageMembers...), nil)

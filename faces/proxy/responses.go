@@ -88,8 +88,11 @@ func (s *responsesStream) event(ctx context.Context, e frame) (out []frame, err 
 	case "response.output_item.done":
 		return s.itemDone(ctx, kind, v)
 	case "error":
+		if v, err = responseError.clean(v, s.pass, &s.removed); err != nil {
+			return nil, err
+		}
 		s.over = true
-		return []frame{e}, errUpstream
+		return []frame{s.numbered(kind, v, 0)}, errUpstream
 	}
 	of, ok := responseEvents[kind]
 	if !ok {

@@ -112,6 +112,8 @@ var responseEvents = map[string]responseEvent{
 	"response.mcp_list_tools.failed":               {[]string{"mcp_list_tools"}, ""},
 }
 
+var responseError = object([]string{"type", "sequence_number", "code", "message", "param", "error*"}, nil)
+
 // A responseEvent is an event of an item: the types of items that have it, and the member that is a
 // part of a message.
 type responseEvent struct {
