@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -401,4 +402,23 @@ func appendFrames(list []frame) (b []byte) {
 		b = appendFrame(b, f)
 	}
 	return b
+}
+
+// TestChatOneChunk: a stream of one chunk has role, calls, finish and usage at once; each reaches
+// the app once.
+func TestChatOneChunk(t *testing.T) {
+	t.Parallel()
+	var asked []call
+	s := newChat(&asked)
+	out, err := s.data(t.Context(), []byte(`{"choices":[{"index":0,"delta":{"role":"assistant","content":null,`+
+		`"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"ok","arguments":"{}"}}]},`+
+		`"finish_reason":"tool_calls"},{"index":1,"delta":{"content":"hi","tool_calls":[{"index":0,"id":"b",`+
+		`"type":"function","function":{"name":"ok","arguments":"{}"}}]},"finish_reason":"tool_calls"}],`+
+		`"usage":{"total_tokens":5}}`))
+	require.NoError(t, err)
+	all := string(bytes.Join(out, []byte("\n")))
+	assert.Equal(t, 1, strings.Count(all, `"role":"assistant"`), all)
+	assert.Equal(t, 1, strings.Count(all, `"usage"`), all)
+	assert.Contains(t, string(out[len(out)-1]), `"usage"`)
+	assert.Less(t, strings.Index(all, `"role"`), strings.Index(all, `"tool_calls":[`), all)
 }

@@ -107,7 +107,7 @@ func (s *chatStream) end() error {
 // chunk passes on what is no call, and what is judged now.
 func (s *chatStream) chunk(ctx context.Context, chunk rawjson.Value) (out [][]byte, err error) {
 	var rest, ends [][]byte // choices
-	var after []func() ([][]byte, error)
+	var after []func(chunk rawjson.Value) ([][]byte, error)
 	for c := range chunk.Get("choices").Elements() {
 		at, finish, left, err := s.choice(c)
 		if err != nil {
@@ -126,8 +126,7 @@ func (s *chatStream) chunk(ctx context.Context, chunk rawjson.Value) (out [][]by
 			continue
 		}
 		// What is left of this chunk goes first, without its finish.
-		if text := spoken(left); text {
-			choice.spoken = true
+		if says(left) {
 			rest = append(rest, left.Edit(func(m rawjson.Member) []byte {
 				if m.Name == "finish_reason" {
 					return []byte("null")
@@ -136,16 +135,31 @@ func (s *chatStream) chunk(ctx context.Context, chunk rawjson.Value) (out [][]by
 			}).Raw())
 		}
 		ends = append(ends, left.Raw())
-		after = append(after, func() ([][]byte, error) { return s.finish(ctx, chunk, at, left, finish) })
+		after = append(after, func(chunk rawjson.Value) ([][]byte, error) {
+			return s.finish(ctx, chunk, at, left, finish)
+		})
 	}
 	none := chunk.Get("choices").Kind() != rawjson.Array || chunk.Get("choices").Raw()[0] == '[' &&
 		empty(chunk.Get("choices"))
 	usage := chunk.Get("usage").Exists()
-	if len(rest) > 0 || none || usage && len(ends) == 0 {
-		out = append(out, withChoices(chunk, rest, none).Raw())
+	bare := chunk // of some chunks for one the last alone has the usage: some clients add it up
+	if usage && len(ends) > 0 {
+		bare = chunk.Edit(func(m rawjson.Member) []byte {
+			if m.Name == "usage" {
+				return nil
+			}
+			return m.Value.Raw()
+		})
 	}
-	for _, f := range after {
-		more, err := f()
+	if len(rest) > 0 || none || usage && len(ends) == 0 {
+		out = append(out, withChoices(bare, rest, none).Raw())
+	}
+	for i, f := range after {
+		of := bare
+		if i == len(after)-1 {
+			of = chunk
+		}
+		more, err := f(of)
 		if err != nil {
 			return nil, err
 		}
@@ -178,6 +192,16 @@ func withChoices(chunk rawjson.Value, choices [][]byte, same bool) rawjson.Value
 func spoken(choice rawjson.Value) bool {
 	d := choice.Get("delta")
 	return d.Get("content").Text() != "" || d.Get("refusal").Text() != ""
+}
+
+// says reports whether a choice has something in its delta, such as a role.
+func says(choice rawjson.Value) bool {
+	for m := range choice.Get("delta").Members() {
+		if m.Value.Exists() {
+			return true
+		}
+	}
+	return false
 }
 
 // choice takes the fragments of calls out of a choice. What is left is Missing if nothing is.
