@@ -422,3 +422,40 @@ func TestChatOneChunk(t *testing.T) {
 	assert.Contains(t, string(out[len(out)-1]), `"usage"`)
 	assert.Less(t, strings.Index(all, `"role"`), strings.Index(all, `"tool_calls":[`), all)
 }
+
+// TestBackgroundForms: what a provider could read as background: true is refused.
+func TestBackgroundForms(t *testing.T) {
+	t.Parallel()
+	for body, bad := range map[string]bool{`1`: true, `"true"`: true, `true`: true, `[]`: true, `null`: false,
+		`false`: false} {
+		_, err := (&board{}).read(responsesAPI, `{"input":"a","background":`+body+`}`)
+		assert.Equal(t, bad, err != nil, body)
+	}
+}
+
+// TestOneKey: an app that has keys of two providers sends each its own.
+func TestOneKey(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says(`{"data":[]}`)
+	both := []string{"Authorization", "Bearer sk-one", "X-Api-Key", "sk-two"}
+	require.Equal(t, 200, b.do("GET", "/v1/models", "", both...).status)
+	assert.Equal(t, "Bearer sk-one", b.last().header.Get("Authorization"))
+	assert.Empty(t, b.last().header.Get("X-Api-Key"))
+	require.Equal(t, 200, b.do("GET", "/v1/models", "", append(both, "Anthropic-Version", "1")...).status)
+	assert.Empty(t, b.last().header.Get("Authorization"))
+	assert.Equal(t, "sk-two", b.last().header.Get("X-Api-Key"))
+	require.Equal(t, 200, b.do("GET", "/v1/models", "", "Authorization", "Bearer a", "Anthropic-Version", "1").status)
+	assert.Equal(t, "Bearer a", b.last().header.Get("Authorization"), "what some messages clients have")
+}
+
+// TestDeniedCounts: an answer that is refused for a denial says how many there were.
+func TestDeniedCounts(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says("%s", completion(proposedOK+","+proposedNo, "tool_calls"))
+	a := b.ask(chatPath, `{"messages":[`+question+`],`+offered+`}`, "Helm-On-Deny", "403")
+	require.Equal(t, 403, a.status)
+	assert.Equal(t, "1", a.header.Get("Helm-Denied"))
+	b.ends()
+}

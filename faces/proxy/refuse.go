@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/helmkernel/helm/faces/auth"
 )
@@ -42,6 +43,7 @@ func answerFor(err error) answerOf {
 func (x *exchange) refuse(err error) {
 	if err == errDenied {
 		x.failed()
+		x.w.Header().Set("Helm-Denied", strconv.Itoa(x.denied))
 		auth.RefuseCall(x.w, x.r, x.first.code, x.first.text, auth.Told{Session: x.session, Calls: x.told})
 		return
 	}

@@ -140,7 +140,7 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 // refuse returns an error for what is not forwarded in any form.
 func (p *reader) refuse(v rawjson.Value) error {
 	switch {
-	case v.Get("background").Is("true"):
+	case v.Get("background").Exists() && !v.Get("background").Is("false"): // some take 1 for true
 		return bad("background: a response that nobody reads now is not governed")
 	case v.Get("prompt").Exists(), v.Get("conversation").Exists():
 		return bad("prompt and conversation: what the provider keeps is not seen here")

@@ -69,9 +69,14 @@ func (p *Proxy) headers(r *http.Request, of api, u *Upstream) (http.Header, erro
 		}
 	}
 	if u.Key == nil {
-		for _, name := range []string{"Authorization", "X-Api-Key"} {
+		names := []string{"Authorization", "X-Api-Key"}
+		if of == messagesAPI {
+			slices.Reverse(names)
+		}
+		for _, name := range names {
 			if v := r.Header.Get(name); v != "" && !auth.IsToken(v) {
-				h.Set(name, v)
+				h.Set(name, v) // the one alone: the other may be another provider's
+				break
 			}
 		}
 		return h, nil
