@@ -449,6 +449,27 @@ func TestOneKey(t *testing.T) {
 	assert.Equal(t, "Bearer a", b.last().header.Get("Authorization"), "what some messages clients have")
 }
 
+// TestPinnedForm: the definition that is compared with the pinned one is what the provider shows
+// the model.
+func TestPinnedForm(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		in  string
+		api api
+	}{
+		{`{"tools":[{"type":"function","name":"ok_a","description":"evil","function":{"name":"ok_a"}}]}`, responsesAPI},
+		{`{"tools":[{"type":"custom","name":"ok_a","description":"evil","custom":{"name":"ok_a"}}]}`, responsesAPI},
+		{`{"messages":[],"tools":[{"type":"custom","name":"ok_a","description":"evil","custom":{"name":"ok_a"}}]}`,
+			messagesAPI},
+	} {
+		r, err := (&board{}).read(x.api, x.in)
+		require.NoError(t, err)
+		plainForm, err := (&board{}).read(chatAPI, `{"messages":[],"tools":[{"type":"function","function":{"name":"ok_a"}}]}`)
+		require.NoError(t, err)
+		assert.NotEqual(t, plainForm.offer.tools["ok_a"], r.offer.tools["ok_a"], x.in)
+	}
+}
+
 // TestDeniedCounts: an answer that is refused for a denial says how many there were.
 func TestDeniedCounts(t *testing.T) {
 	t.Parallel()

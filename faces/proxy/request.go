@@ -82,6 +82,7 @@ func (p *reader) read(body []byte) (_ *request, err error) {
 		return nil, bad("the body is no object")
 	}
 	p.r = &request{offer: newOffer(), calls: map[string]string{}, stream: v.Get("stream").Is("true")}
+	p.r.offer.nested = p.api == chatAPI
 	p.names, p.seen = map[string]int{}, map[string]bool{}
 	if err := p.refuse(v); err != nil {
 		return nil, err
@@ -157,16 +158,16 @@ func (p *reader) refuse(v rawjson.Value) error {
 
 // count counts the names of the tools of all lists.
 func (p *reader) count(v rawjson.Value) {
-	count(v.Get("tools"), "", p.names)
+	p.r.offer.count(v.Get("tools"), "", p.names)
 	for f := range v.Get("functions").Elements() {
 		p.names[f.Get("name").Text()]++
 	}
 	for m := range v.Get("messages").Elements() {
-		count(m.Get("tools"), "", p.names)
+		p.r.offer.count(m.Get("tools"), "", p.names)
 	}
 	for e := range v.Get("input").Elements() {
 		if e.Get("type").Text() != "mcp_list_tools" { // which tells what a server has
-			count(e.Get("tools"), "", p.names)
+			p.r.offer.count(e.Get("tools"), "", p.names)
 		}
 	}
 }

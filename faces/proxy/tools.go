@@ -25,6 +25,7 @@ type offer struct {
 	hosted  map[string]bool             // tools of the provider, without hosted.
 	servers map[string]bool             // labels of MCP servers that the provider asks
 	shell   bool                        // a shell of the app
+	nested  bool                        // as chat has it: a function is a member of its entry
 	removed []string                    // names of what was not forwarded
 }
 
@@ -48,8 +49,10 @@ type tool struct {
 	unknown    bool
 }
 
-// readTool returns what an entry of a list of tools is. space is the namespace around it.
-func readTool(entry rawjson.Value, space string) tool {
+// readTool returns what an entry of a list of tools is. space is the namespace around it. nested
+// says that the API has a function as a member of its entry: of others such a member is none that
+// the model is shown.
+func readTool(entry rawjson.Value, space string, nested bool) tool {
 	t := tool{entry: entry, definition: entry}
 	kind := entry.Get("type").Text()
 	plainKind := dated.ReplaceAllString(kind, "")
@@ -58,10 +61,10 @@ func readTool(entry rawjson.Value, space string) tool {
 	switch {
 	case entry.Kind() != rawjson.Object:
 		t.unknown = true
-	case kind == "function" && entry.Get("function").Exists(): // of chat
+	case nested && kind == "function" && entry.Get("function").Exists():
 		t.definition = entry.Get("function")
 		t.name = t.definition.Get("name").Text()
-	case kind == "custom" && entry.Get("custom").Exists():
+	case nested && kind == "custom" && entry.Get("custom").Exists():
 		t.definition = entry.Get("custom")
 		t.name = t.definition.Get("name").Text()
 	case kind == "function", kind == "custom", kind == "" && entry.Get("input_schema").Exists():
@@ -155,7 +158,7 @@ func (o *offer) entry(e rawjson.Value, space string, names map[string]int, of ca
 	case toolsets[plainKind]:
 		return e, o.toolset(e, names, of), nil
 	}
-	t := readTool(e, space)
+	t := readTool(e, space, o.nested)
 	ok := o.keeps(&t, names, of)
 	if !ok {
 		o.removed = append(o.removed, t.label())
@@ -247,11 +250,11 @@ func masked(v rawjson.Value) []byte {
 }
 
 // count adds the names of a list of tools.
-func count(list rawjson.Value, space string, names map[string]int) {
+func (o *offer) count(list rawjson.Value, space string, names map[string]int) {
 	for e := range list.Elements() {
 		kind := e.Get("type").Text()
 		if kind == "namespace" {
-			count(e.Get("tools"), e.Get("name").Text(), names)
+			o.count(e.Get("tools"), e.Get("name").Text(), names)
 			continue
 		}
 		if toolsets[dated.ReplaceAllString(kind, "")] {
@@ -262,7 +265,7 @@ func count(list rawjson.Value, space string, names map[string]int) {
 			}
 			continue
 		}
-		if t := readTool(e, space); t.hosted == "" && !t.unknown {
+		if t := readTool(e, space, o.nested); t.hosted == "" && !t.unknown {
 			names[t.name]++
 		}
 	}
