@@ -208,16 +208,26 @@ func (b *books) free(o opened) {
 	delete(b.taken, o)
 }
 
-// note remembers the ticket of a call until it has an outcome.
+// note remembers the ticket of a call until it has an outcome, and drops one of before: that of a
+// legacy call, which another answer has had at the same time.
 func (b *books) note(o opened, h held) {
+	if earlier := b.swap(o, h); earlier != "" {
+		if t := b.desk.Ticket(earlier); t != nil {
+			t.Drop()
+		}
+	}
+}
+
+func (b *books) swap(o opened, h held) (earlier string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if earlier, ok := b.open[o]; ok {
-		earlier.done()
+	if was, ok := b.open[o]; ok {
+		was.done()
+		earlier = was.ticket
 	}
 	b.open[o] = h
 	if len(b.open) < max(b.sweep, 4096) {
-		return
+		return earlier
 	}
 	for o, h := range b.open {
 		if t := b.desk.Ticket(h.ticket); t == nil || settled(t) {
@@ -226,6 +236,7 @@ func (b *books) note(o opened, h held) {
 		}
 	}
 	b.sweep = 2 * len(b.open)
+	return earlier
 }
 
 func settled(t *handoff.Ticket) bool {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -478,5 +479,22 @@ func TestDeniedCounts(t *testing.T) {
 	a := b.ask(chatPath, `{"messages":[`+question+`],`+offered+`}`, "Helm-On-Deny", "403")
 	require.Equal(t, 403, a.status)
 	assert.Equal(t, "1", a.header.Get("Helm-Denied"))
+	b.ends()
+}
+
+// TestLegacyAtOnce: of legacy calls of one name, made at once, one alone is open.
+func TestLegacyAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says(`{"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":null,"function_call":` +
+		`{"name":"read","arguments":"{}"}},"finish_reason":"function_call"}]}`)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			b.ask(chatPath, `{"messages":[`+question+`],"functions":[{"name":"read"}]}`, "Helm-Session", "s")
+		})
+	}
+	all.Wait()
+	assert.Equal(t, 1, strings.Count(strings.Join(b.receipts(), "\n"), "open"))
 	b.ends()
 }
