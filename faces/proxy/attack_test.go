@@ -165,7 +165,7 @@ func TestAnswersInErrors(t *testing.T) {
 	b.ends()
 }
 
-// TestPassedSlowly: who takes nothing of an answer without calls is waited for as long as of others.
+// TestPassedSlowly: who takes nothing of an answer without calls is waited for no longer than others.
 func TestPassedSlowly(t *testing.T) {
 	t.Parallel()
 	b := newBureau(t, func(o *Options, _ *auth.Options) {
@@ -282,14 +282,15 @@ func TestWaitIsNoSilence(t *testing.T) {
 // TestComputerCall: a call whose action is an object is judged with that, and released.
 func TestComputerCall(t *testing.T) {
 	t.Parallel()
-	const call = `{"type":"computer_call","id":"a","call_id":"c","action":{"type":"click","x":1},` +
+	const said = `{"type":"computer_call","id":"a","call_id":"c","action":{"type":"click","x":1},` +
 		`"pending_safety_checks":[{"id":"s"}],"status":"completed"}`
-	var asked []callOf
-	p := &plain{session: "s", hosted: func(string) bool { return false }, judge: func(_ context.Context, c callOf) ruling {
+	var asked []call
+	allow := func(_ context.Context, c call) ruling {
 		asked = append(asked, c)
 		return ruling{allowed: true, id: c.id, args: []byte(`{"type":"click","x":1}`), member: []byte("{}")}
-	}}
-	out, err := p.responses(t.Context(), []byte(response("r", call)))
+	}
+	p := &plain{session: "s", hosted: func(string) bool { return false }, judge: allow}
+	out, err := p.responses(t.Context(), []byte(response("r", said)))
 	require.NoError(t, err)
 	require.Len(t, asked, 1)
 	assert.Equal(t, "computer", asked[0].tool)
@@ -297,14 +298,12 @@ func TestComputerCall(t *testing.T) {
 	assert.Contains(t, string(out), `"pending_safety_checks":[{"id":"s"}]`)
 }
 
-type callOf = call
-
 // TestHostedFamilies: items of what was permitted pass also if the tool's type has a longer name
 // than that of its items.
 func TestHostedFamilies(t *testing.T) {
 	t.Parallel()
 	b := newBureauOver(t, kerneltest.New(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, strings.ReplaceAll(serverPolicy, "hosted.web_search", "hosted.web_search_preview"))
+		o.Policy = kerneltest.Compile(t, strings.ReplaceAll(serverPolicy, "web_search", "web_search_preview"))
 		o.Drivers = nil
 		o.Keep.Outputs = true
 	}))
@@ -365,7 +364,8 @@ func TestHeldMemory(t *testing.T) {
 func TestCharset(t *testing.T) {
 	t.Parallel()
 	b := newBureau(t)
-	for charset, status := range map[string]int{"utf-8": 200, "UTF-8": 200, "utf-7": 502, "utf-16": 502, "latin1": 502} {
+	for charset, status := range map[string]int{"utf-8": 200, "UTF-8": 200, "utf-7": 502, "utf-16": 502,
+		"latin1": 502} {
 		b.answers(200, "application/json; charset="+charset, completion("", "stop"))
 		assert.Equal(t, status, b.ask(chatPath, `{"messages":[]}`).status, charset)
 		b.answers(200, "text/event-stream; charset="+charset, "data: [DONE]\n\n")
@@ -467,7 +467,8 @@ func TestPinnedForm(t *testing.T) {
 	} {
 		r, err := (&board{}).read(x.api, x.in)
 		require.NoError(t, err)
-		plainForm, err := (&board{}).read(chatAPI, `{"messages":[],"tools":[{"type":"function","function":{"name":"ok_a"}}]}`)
+		plainForm, err := (&board{}).read(chatAPI,
+			`{"messages":[],"tools":[{"type":"function","function":{"name":"ok_a"}}]}`)
 		require.NoError(t, err)
 		assert.NotEqual(t, plainForm.offer.tools["ok_a"], r.offer.tools["ok_a"], x.in)
 	}
@@ -498,5 +499,25 @@ func TestLegacyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, 1, strings.Count(strings.Join(b.receipts(), "\n"), "open"))
+	b.ends()
+}
+
+// TestChatEnds: a choice whose finish is unknown, or did not come, may have lost what its calls
+// were to have. The app gets no sign that its answer is whole.
+func TestChatEnds(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	ask := `{"messages":[` + question + `],` + offered + `}`
+	for _, finish := range []string{`"insufficient_system_resource"`, `""`, `null`, `7`} {
+		b.says("%s", strings.Replace(completion(proposedOK, "stop"), `"stop"`, finish, 1))
+		a := b.ask(chatPath, ask)
+		assert.Equal(t, 502, a.status, finish)
+		assert.NotContains(t, a.body, "c1", finish)
+	}
+	assert.Empty(t, b.receipts())
+	b.streams(chunkOfText, "data: [DONE]\n\n")
+	a := b.ask(chatPath, ask)
+	assert.NotContains(t, a.body, "[DONE]")
+	assert.Contains(t, a.body, "helm_upstream")
 	b.ends()
 }

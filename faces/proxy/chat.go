@@ -65,7 +65,7 @@ func (s *chatStream) data(ctx context.Context, data []byte) (out [][]byte, err e
 	if string(data) == "[DONE]" {
 		s.ended = true
 		for _, c := range s.choices {
-			if !c.done && c.holds() {
+			if !c.done {
 				return nil, errOrder
 			}
 		}

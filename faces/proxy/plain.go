@@ -87,6 +87,10 @@ func (p *plain) chat(ctx context.Context, body []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		finish := c.Get("finish_reason")
+		if known := cutShort[finish.Text()] || finishes[finish.Text()]; !known && (finish.Exists() || len(calls) > 0) {
+			return nil, errShape
+		}
 		if total += len(calls); total > maxCalls {
 			return nil, errTooMany
 		}
