@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAgentsOfNPM runs the agents of docs/agents.md as they stand there. What was allowed they run, and
-// nothing else.
+// TestAgentsOfNPM runs the agents of docs/agents.md as they stand there. What was allowed they
+// run, and nothing else.
 func TestAgentsOfNPM(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/agents.md")

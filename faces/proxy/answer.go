@@ -277,8 +277,8 @@ func (a *answering) failed() {
 
 // settle settles the calls of whose results a request tells, before the request goes on. It returns
 // how many it does not know, those that the app lets the provider run, and an error, before
-// anything is settled, if one is of a call that was denied, or asks for what no open call permits. A strict
-// one refuses what it does not know.
+// anything is settled, if one is of a call that was denied, or asks for what no open call permits.
+// A strict one refuses what it does not know.
 func (b *books) settle(
 	c helm.Caller, session string, results []result, strict bool,
 ) (unknown int, agreed []opened, err error) {

@@ -165,7 +165,8 @@ func TestAnswersInErrors(t *testing.T) {
 	b.ends()
 }
 
-// TestPassedSlowly: who takes nothing of an answer without calls is waited for no longer than others.
+// TestPassedSlowly: who takes nothing of an answer without calls is waited for no
+// longer than others.
 func TestPassedSlowly(t *testing.T) {
 	t.Parallel()
 	b := newBureau(t, func(o *Options, _ *auth.Options) {

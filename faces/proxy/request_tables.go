@@ -12,12 +12,15 @@ func words(list ...string) map[string]bool {
 
 var (
 	chatRequest = words("messages", "model", "audio", "frequency_penalty", "function_call", "functions", "logit_bias",
-		"logprobs", "max_completion_tokens", "max_tokens", "metadata", "modalities", "moderation", "n", "parallel_tool_calls",
-		"prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort",
+		"logprobs", "max_completion_tokens", "max_tokens", "metadata", "modalities", "moderation", "n",
+		"parallel_tool_calls",
+		"prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+		"reasoning_effort",
 		"response_format", "safety_identifier", "seed", "service_tier", "stop", "store", "stream", "stream_options",
 		"temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options")
 
-	responsesRequest = words("access_programs", "background", "conversation", "include", "input", "instructions", "max_output_tokens",
+	responsesRequest = words("access_programs", "background", "conversation", "include", "input", "instructions",
+		"max_output_tokens",
 		"max_tool_calls", "metadata", "model", "moderation", "parallel_tool_calls", "previous_response_id", "prompt",
 		"prompt_cache_options",
 		"prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
