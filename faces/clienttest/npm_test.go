@@ -24,6 +24,7 @@ func TestNPM(t *testing.T) {
 		{"anthropic", true, true, nil},
 		{"sdkChat", true, true, nil},
 		{"sdkResponses", true, true, nil},
+		{"sdkResponsesKept", true, true, nil},
 		{"agentsChat", true, true, nil},
 		{"agentsResponses", true, true, nil},
 	} {
