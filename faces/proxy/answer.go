@@ -58,6 +58,7 @@ type answering struct {
 	offer   *offer
 	answer  string // the id under which the provider keeps the answer
 	given   []*handoff.Ticket
+	noted   []opened // of those that are given
 	told    []auth.ToldCall
 	denied  int
 	first   *denial // the first call that was denied
@@ -168,6 +169,7 @@ func (a *answering) judge(ctx context.Context, c call) ruling {
 	ticket, t, refusal := a.decide(ctx, id, helm.Intent{Tool: c.tool, Args: c.args}, definition, offered && legal)
 	switch {
 	case ticket != nil:
+		a.noted = append(a.noted, opened{who, id})
 		a.note(opened{who, id}, held{ticket.ID(), a.limit.Use(a.caller, a.session)})
 		a.index.Put(who, id, callindex.Entry{Session: a.session, Tool: c.tool})
 		return ruling{allowed: true, id: id, args: ticket.Call().Args, member: told(t)}
@@ -265,14 +267,17 @@ func (b *books) ticket(o opened) *handoff.Ticket {
 }
 
 // delivered says that the app has what was released so far.
-func (a *answering) delivered() { a.given = nil }
+func (a *answering) delivered() { a.given, a.noted = nil, nil }
 
 // failed drops what the app was not given.
 func (a *answering) failed() {
 	for _, t := range a.given {
 		t.Drop()
 	}
-	a.given = nil
+	for _, o := range a.noted {
+		a.ticket(o) // forgets what has ended
+	}
+	a.delivered()
 }
 
 // settle settles the calls of whose results a request tells, before the request goes on. It returns

@@ -522,3 +522,26 @@ func TestChatEnds(t *testing.T) {
 	assert.Contains(t, a.body, "helm_upstream")
 	b.ends()
 }
+
+// TestUndelivered: a session whose calls reached nobody is not in use for them.
+func TestUndelivered(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says("%s", completion(proposedOK+","+proposedNo, "tool_calls"))
+	require.Equal(t, 403, b.ask(chatPath, `{"messages":[`+question+`],`+offered+`}`, "Helm-On-Deny", "403").status)
+	b.proxy.books.mu.Lock()
+	assert.Empty(t, b.proxy.books.open)
+	b.proxy.books.mu.Unlock()
+	b.ends()
+}
+
+// TestChoiceOfServer: a choice of one tool of a server that was permitted goes on.
+func TestChoiceOfServer(t *testing.T) {
+	t.Parallel()
+	b := newBureau(t)
+	b.says("%s", response("resp_1"))
+	a := b.ask(responsesPath, `{"input":"a",`+serverTools1+`,"tool_choice":{"type":"mcp","server_label":"srv",`+
+		`"name":"look"}}`)
+	assert.Equal(t, 200, a.status, a.body)
+	b.ends()
+}

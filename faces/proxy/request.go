@@ -271,7 +271,7 @@ func demanded(c rawjson.Value) (demands bool, names []string) {
 			name = of.Get("name").Text()
 		}
 	}
-	if name == "" {
+	if name == "" || kind == "mcp" { // whose name is one of the server
 		name = dated.ReplaceAllString(kind, "")
 		if own := clientTools[name]; own != "" {
 			name = own
