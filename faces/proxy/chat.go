@@ -246,9 +246,6 @@ func (s *chatStream) choice(c rawjson.Value) (at int, finish, left rawjson.Value
 			}
 			choice.legacy = &chatHeld{kind: "function_call"}
 		}
-		if err := s.hold(len(f.Raw())); err != nil {
-			return 0, finish, left, err
-		}
 		if err := s.add(choice.legacy, f, "arguments"); err != nil {
 			return 0, finish, left, err
 		}
@@ -312,9 +309,6 @@ func (s *chatStream) fragment(choice *chatChoice, e rawjson.Value) error {
 		if err := s.hold(len(e.Raw())); err != nil {
 			return err
 		}
-	}
-	if err := s.hold(len(e.Raw())); err != nil {
-		return err
 	}
 	for name, has := range map[string]*string{"id": &h.id, "type": &h.kind} {
 		v := e.Get(name)
