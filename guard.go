@@ -56,9 +56,15 @@ func (k *Kernel) Guard(ctx context.Context, in Intent) (Decision, Receipt) {
 	if d.Why == "" && d.Reason != contracts.ReasonAllow {
 		d.Why = whyOf(d.Reason)
 	}
-	e := c.event(&d, &r)
+	var e Event
+	observed := k.shared.options.Observe != nil
+	if observed {
+		e = c.event(&d, &r)
+	}
 	c.free()
-	k.shared.observe(ctx, e)
+	if observed {
+		k.shared.observe(ctx, e)
+	}
 	return d, r
 }
 
@@ -510,6 +516,10 @@ func (c *call) event(d *Decision, r *Receipt) Event {
 		Rule:    d.Record.Rule,
 		Index:   r.Index,
 		Repeat:  c.repeated,
+		Took:    c.took,
+	}
+	if c.policy != nil {
+		_, e.Declared = c.policy.Limits(c.inputs.Tool)
 	}
 	if r.Entry == nil {
 		e.Err = d.cause

@@ -97,6 +97,14 @@ type Event struct {
 	Err     error  // if nothing was recorded: the error of the kernel, its store, its signer or the context
 	Repeat  bool   // the call repeats an idempotency key: ID and Index are those of the first
 	Late    bool   // an abandoned driver ended; its result was dropped
+
+	// Declared reports whether the kernel's policy declares the tool. If it does not, Tool is as
+	// the caller wrote it.
+	Declared bool
+
+	// Took is how long the driver ran, by a monotonic clock, or how long it was waited for if it
+	// was abandoned. It is 0 if nothing ran, and for a repeat.
+	Took time.Duration
 }
 
 // settings are Options with every default filled in.

@@ -132,17 +132,23 @@ func TestObserve(t *testing.T) {
 	for range 2 {
 		w.Call("pinned", `{}`, kerneltest.WithKey("k"))
 	}
+	w.Call("nowhere", `{}`)
 	w.Kernel.Close()
 	w.Call("echo", `{}`)
 	var reasons, rules []string
+	var declared, ran []bool
 	for _, e := range w.Events {
+		declared, ran = append(declared, e.Declared), append(ran, e.Took > 0)
 		reasons, rules = append(reasons, string(e.Reason)), append(rules, e.Rule)
 		assert.NotContains(t, strings.Join([]string{e.Tool, e.Session, e.ID, e.Why}, " "), "private", "%+v", e)
 		assert.Equal(t, e.Reason == contracts.ReasonKernelSealed, e.Err != nil)
 		assert.Equal(t, len(reasons) == 4, e.Repeat)
 	}
-	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR KERNEL_SEALED", strings.Join(reasons, " "))
-	assert.Equal(t, []string{"P1:test:all", "", "P1:test:all", "P1:test:all", ""}, rules)
+	assert.Equal(t, "TOOL_ERROR SCHEMA_VIOLATION TOOL_ERROR TOOL_ERROR DENY_TOOL_NOT_FOUND KERNEL_SEALED",
+		strings.Join(reasons, " "))
+	assert.Equal(t, []string{"P1:test:all", "", "P1:test:all", "P1:test:all", "", ""}, rules)
+	assert.Equal(t, []bool{true, true, true, true, false, true}, declared)
+	assert.Equal(t, []bool{true, false, true, false, false, false}, ran)
 }
 
 // The late end of an abandoned driver is dropped and shown.

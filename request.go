@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -35,8 +36,9 @@ type call struct {
 	state     *registry.State  // the trust state under which it is judged
 	priors    priors
 	reserved  reservation
-	held      int  // weight held of the kernel's admission queue
-	repeated  bool // an idempotency key of an earlier call
+	held      int           // weight held of the kernel's admission queue
+	repeated  bool          // an idempotency key of an earlier call
+	took      time.Duration // of the driver, if there is an observer
 	buffers   *buffers
 }
 

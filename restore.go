@@ -287,13 +287,15 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 			return err
 		}
 		l.close(hash, slot.Index())
+		_, declared := sh.options.Policy.Limits(receipt.Tool)
 		sh.observe(context.Background(), Event{
-			Tool:    receipt.Tool,
-			Session: call.session,
-			ID:      call.record.ID,
-			Verdict: receipt.Verdict,
-			Reason:  receipt.Reason,
-			Index:   slot.Index(),
+			Tool:     receipt.Tool,
+			Session:  call.session,
+			ID:       call.record.ID,
+			Verdict:  receipt.Verdict,
+			Reason:   receipt.Reason,
+			Index:    slot.Index(),
+			Declared: declared,
 		})
 	}
 	return nil

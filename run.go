@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -50,6 +51,10 @@ func (c *call) run(p *placement) (o executor.Outcome) {
 			x.facts, _ = policy.Facts(tool, output)
 			return true
 		}
+	}
+	if c.k.shared.options.Observe != nil {
+		began := time.Now()
+		defer func() { c.took = max(time.Since(began), 1) }() // a run is never 0
 	}
 	if c.bound.Cell != nil {
 		o = executor.RunCell(ctx, permit, c.bound.Cell, l)
@@ -146,7 +151,7 @@ func whyOf(reason contracts.ReasonCode) string {
 // out and tells the observer, if it ends after all.
 func (c *call) late(p *placement) func(executor.Result, error) {
 	sh, end := c.k.shared, c.k.shared.abandoned.Add(c.inputs.Tool)
-	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.d.Record.ID, Late: true}
+	e := Event{Tool: c.inputs.Tool, Session: c.inputs.Session, ID: p.d.Record.ID, Late: true, Declared: true}
 	return func(executor.Result, error) {
 		end()
 		sh.observe(context.Background(), e)
