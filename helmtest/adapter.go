@@ -1,0 +1,182 @@
+package helmtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
+)
+
+// An Adapter connects [AdapterSuite] with a framework: its functions drive the framework's own
+// loop, with a model that follows a script and tools that the suite wrote.
+type Adapter struct {
+	Name string // of the adapter, as the table names it
+
+	// Kinds are the kinds of tool that the framework has, such as plain and streamed. Every attack
+	// is made on a tool of each kind.
+	Kinds []string
+
+	// Ways are further ways by which the framework reaches a tool, such as a registry or a
+	// sub-agent: the values of Turn.Way.
+	Ways []string
+
+	// Turn runs the framework's own loop under the adapter until the model has no more calls. ctx
+	// is that of the host; it has the caller and the session of the calls (helm.With).
+	Turn func(ctx context.Context, t Turn) Answer
+
+	// Resume goes on with a turn that was interrupted: a is its Answer. It is nil if the framework
+	// has no interrupts; the suite then presents approvals by helm.With, in another turn.
+	Resume func(ctx context.Context, a Answer, r Reply) Answer
+
+	// Lacks names the attacks that cannot be held against, or cannot be made, with the framework's
+	// reason. The key is the name of the attack, or "attack/kind" for one kind of tool.
+	Lacks map[string]string
+}
+
+// A Turn is one turn of an agent. If the framework has no place for a field that is set, Turn
+// returns an Answer whose Err is [errors.ErrUnsupported], before any tool runs.
+type Turn struct {
+	Kernel *helm.Kernel
+	Tools  []*ScriptedTool // those of the agent; the adapter wraps each
+	Late   []*ScriptedTool // those that are added to the framework after the adapter's construction
+
+	// Model is the script: the calls that the model proposes in each step. If a step has several,
+	// the framework gets them in one answer of the model.
+	Model [][]Call
+
+	// Text is the model's last answer, after the script.
+	Text string
+
+	// Hook, if it is not nil, is called in a hook of the framework that is installed after the
+	// adapter's: it gets the arguments of a call, as JSON, and returns the ones that the hook
+	// leaves in their place.
+	Hook func(args []byte) []byte
+
+	// Alias has names that the model uses for tools, and the names of these tools.
+	Alias map[string]string
+
+	// Way is empty, or one of Adapter.Ways: the calls of the script reach the tools by this way.
+	Way string
+
+	// Repeat has the framework repeat calls that failed, if it does that at all.
+	Repeat bool
+}
+
+// A Call is a call that the model proposes.
+type Call struct {
+	ID   string // as models name their calls
+	Tool string
+	Args []byte // exactly as the model wrote them; not always JSON
+}
+
+// An Answer is how a turn came out.
+type Answer struct {
+	// Shown are the results that the model was shown in this turn, in any order.
+	Shown []Shown
+
+	Text string // the last answer of the model
+	Err  error  // of the loop
+
+	// Pending are the requests that the framework's interrupt hands to the host. A turn that was
+	// interrupted has no Text.
+	Pending []contracts.ApprovalRequest
+
+	// State is the adapter's own, for Resume.
+	State any
+}
+
+// Shown is the result of one call, as the model is shown it.
+type Shown struct {
+	Call string // the ID of the call
+
+	// Text has the bytes that stand for the released output. If the framework passes on a value, it
+	// is the canonical JSON of the value.
+	Text string
+
+	// Failed reports whether the framework tells the model that the call failed. It is always false
+	// if the framework has no such mark.
+	Failed bool
+}
+
+// A Reply is the answer to an interrupt.
+type Reply struct {
+	Call    string          // the ID of the call that was interrupted
+	Payload json.RawMessage // what the host resumes with: {"approvals": […]}, or what an attacker makes
+
+	// Args, if not nil, are put in place of the call's arguments. If the framework has no way to do
+	// that, Resume returns errors.ErrUnsupported.
+	Args []byte
+}
+
+// AdapterSuite tests an adapter with 18 attacks and a story. Each is a subtest with the name that
+// Adapter.Lacks uses. It fails if an attack succeeds, and if one was not made and Lacks has no
+// reason for it. It also fails if Lacks names an attack that the adapter holds against.
+//
+// Tools count their runs by themselves, where the kernel does not see it. A run without a durable
+// ALLOW of its own, of the very arguments that it got, always fails the suite, whatever Lacks says;
+// so does a log that does not verify with full replay.
+//
+// The outcome is a table: a line for each attack, which is held, lacks or broken. The table is
+// logged, and written to the file that HELMTEST_TABLE names. It must be that of testdata/suite.txt;
+// with HELMTEST_UPDATE set the suite writes the file. Run it with -race.
+func AdapterSuite(t *testing.T, a Adapter) {
+	t.Helper()
+	if err := a.check(); err != nil {
+		t.Fatalf("helmtest: %v", err)
+	}
+	results := map[string]result{}
+	for _, x := range attacks {
+		t.Run(x.name, func(t *testing.T) {
+			r := a.try(x)
+			results[x.name] = r
+			for _, note := range r.notes {
+				t.Log(note)
+			}
+			for _, fault := range r.faults {
+				t.Error(fault)
+			}
+			if r.outcome == outcomeLacks {
+				t.Skip("lacks: " + r.reason)
+			}
+		})
+	}
+	table := tableOf(results)
+	t.Logf("%s\n%s", a.Name, table)
+	if len(results) < len(attacks) {
+		return // go test -run chose some
+	}
+	if err := a.keep(table); err != nil {
+		t.Errorf("helmtest: %v", err)
+	}
+}
+
+// check reports what is missing.
+func (a *Adapter) check() error {
+	switch {
+	case a.Name == "":
+		return errors.New("an adapter needs a Name")
+	case len(a.Kinds) == 0:
+		return errors.New("an adapter needs Kinds: one, if the framework has one kind of tool")
+	case a.Turn == nil:
+		return errors.New("an adapter needs a Turn")
+	}
+	known := map[string]bool{}
+	for _, x := range attacks {
+		known[x.name] = true
+		for _, kind := range a.Kinds {
+			known[x.name+"/"+kind] = true
+		}
+	}
+	for _, name := range sortedKeys(a.Lacks) {
+		if !known[name] {
+			return errors.New("Lacks names " + name + ", and there is no such attack")
+		}
+		if a.Lacks[name] == "" {
+			return errors.New("Lacks has no reason for " + name)
+		}
+	}
+	return nil
+}
