@@ -124,10 +124,10 @@ pages:
 	*) exit 1 ;; \
 	esac
 
-# Clients of npm, and codex, through the proxy. They come from its registry, once, and stay in the
+# Clients of npm, and the agents codex and pi, through the proxy. They come from its registry, once, and stay in the
 # user's cache.
 clients:
-	@for of in npm codex; do \
+	@for of in npm codex pi; do \
 		code=0; dir=$$(integrations/mcp/suite/fetch faces/clienttest/$$of) || code=$$?; \
 		case $$code in \
 		0) (cd faces/clienttest && env GOWORK=off "HELM_$${of^^}=$$dir" go test -count 1 -vet=off -run "(?i)^Test($$of|agentsof$$of)$$" -v .) ;; \

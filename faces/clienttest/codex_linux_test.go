@@ -3,13 +3,10 @@ package clienttest
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,20 +26,10 @@ rules:
 // TestCodex has codex, without a terminal and in a network that is the loopback alone, run the
 // commands of a model: both without the proxy, and the allowed one through it.
 func TestCodex(t *testing.T) {
-	dir := os.Getenv("HELM_CODEX")
-	if dir == "" {
-		t.Skip("HELM_CODEX does not name the directory of @openai/codex; make clients does")
-	}
-	if os.Getenv("HELM_ALONE") == "" {
-		alone(t)
+	dir, inside := agentIn(t, "HELM_CODEX", "@openai/codex")
+	if !inside {
 		return
 	}
-	up(t)
-	interfaces, err := net.Interfaces()
-	require.NoError(t, err)
-	require.Len(t, interfaces, 1)
-	require.NotZero(t, interfaces[0].Flags&net.FlagLoopback)
-
 	p := newProvider(t)
 	w := newWorld(t, p, commands)
 	files, said := codex(t, dir, p.url)
@@ -85,42 +72,5 @@ stream_max_retries = 0
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CODEX_HOME=" + home}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	list, err := os.ReadDir(work)
-	require.NoError(t, err)
-	for _, f := range list {
-		files = append(files, f.Name())
-	}
-	return files, string(out)
-}
-
-// alone runs this test again, in a network of its own.
-func alone(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), "HELM_ALONE=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	if err != nil && len(out) == 0 {
-		t.Skipf("there are no namespaces here: %v", err)
-	}
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-}
-
-// up makes the loopback reachable.
-func up(t *testing.T) {
-	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
-	require.NoError(t, err)
-	defer syscall.Close(s)
-	request := struct {
-		name  [syscall.IFNAMSIZ]byte
-		flags uint16
-		_     [22]byte
-	}{flags: syscall.IFF_UP | syscall.IFF_RUNNING}
-	copy(request.name[:], "lo")
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&request)))
-	require.Zero(t, errno)
+	return names(t, work), string(out)
 }

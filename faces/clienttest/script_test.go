@@ -23,6 +23,9 @@ func mail(to string) call { return call{"mail", fmt.Sprintf(`{"to":%q}`, to)} }
 // touch is a command of codex.
 func touch(file string) call { return call{"exec_command", fmt.Sprintf(`{"cmd":"touch %s"}`, file)} }
 
+// bash is the same for pi.
+func bash(file string) call { return call{"bash", fmt.Sprintf(`{"command":"touch %s"}`, file)} }
+
 var pay = call{"pay", `{"sum":9}`}
 
 // long is a text of many fragments, with characters of one to four bytes.
@@ -39,6 +42,7 @@ var scripts = map[string][]step{
 		{"", []call{look(5)}}, {"Five.", []call{look(6)}}},
 	"day": {{"One.", []call{look(1)}}, {"", []call{look(2), look(3)}}, {"Three.", []call{look(4), mail("all")}},
 		{"", []call{look(5)}}, {"Five.", nil}},
+	"pi":    {{"I touch two files.", []call{bash("allowed"), bash("denied")}}, {"And one more.", []call{bash("last")}}},
 	"codex": {{"I touch two files.", []call{touch("allowed"), touch("denied")}}},
 }
 
