@@ -82,10 +82,11 @@ examples:
 	echo "$$examples examples"
 
 # The modules that stand below this one, each by itself and under the race detector. One whose
-# framework cannot be had is named; one that ran no test is a failure. viewtest needs a browser: see
-# pages.
+# framework cannot be had is named; one that ran no test is a failure. Of an adapter the table of
+# helmtest.AdapterSuite is printed. viewtest needs a browser: see pages.
 modules:
-	@modules=0; log=$$(mktemp); trap 'rm -f "$$log"' EXIT; export GOWORK=off; \
+	@modules=0; log=$$(mktemp); table=$$(mktemp); trap 'rm -f "$$log" "$$table"' EXIT; \
+	export GOWORK=off HELMTEST_TABLE="$$table"; \
 	while IFS= read -r mod; do \
 		dir=$$(dirname "$$mod"); dir=$${dir#./}; \
 		if ! (cd "$$dir" && go mod download) >"$$log" 2>&1; then \
@@ -100,6 +101,7 @@ modules:
 		[ "$$ran" -gt 0 ] || { echo "FAILED: $$dir ran no test" >&2; exit 1; }; \
 		echo "$$dir: $$ran tests held"; \
 		awk -f .ci/skipped.awk "$$log"; \
+		cat "$$table"; : >"$$table"; \
 	done < <(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' | sort); \
 	[ "$$modules" -gt 0 ] || { echo 'no module was found' >&2; exit 1; }; \
 	echo "$$modules modules"
