@@ -130,7 +130,7 @@ func AdapterSuite(t *testing.T, a Adapter) {
 	results := map[string]result{}
 	for _, x := range attacks {
 		t.Run(x.name, func(t *testing.T) {
-			r := a.try(x)
+			r := a.try(x, patience)
 			results[x.name] = r
 			for _, note := range r.notes {
 				t.Log(note)

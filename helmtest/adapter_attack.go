@@ -23,12 +23,13 @@ import (
 
 // An attack is one attack on an adapter, with tools of one kind, in a log of its own.
 type attack struct {
-	adapter *Adapter
-	kind    string
-	policy  *guardian.Policy
-	schemas map[string]json.RawMessage
-	kernel  *helm.Kernel
-	store   *proofgraph.Memory
+	adapter  *Adapter
+	kind     string
+	patience time.Duration // for a turn
+	policy   *guardian.Policy
+	schemas  map[string]json.RawMessage
+	kernel   *helm.Kernel
+	store    *proofgraph.Memory
 
 	abandoned chan struct{} // gets a value when a tool that outlived its time limit has ended
 
@@ -56,7 +57,7 @@ type effect struct {
 const (
 	suiteOrigin = "helm.test/adapter"
 	owner       = "owner"
-	patience    = 30 * time.Second // for a turn
+	patience    = 30 * time.Second // that users have
 )
 
 var (
@@ -64,9 +65,9 @@ var (
 	mallory = helm.Caller{ID: "mallory", Tenant: "acme", Roles: []string{"clerk"}}
 )
 
-func newAttack(a *Adapter, kind string) (*attack, error) {
+func newAttack(a *Adapter, kind string, patience time.Duration) (*attack, error) {
 	x := &attack{
-		adapter: a, kind: kind, store: proofgraph.NewMemory(), used: map[uint64]bool{},
+		adapter: a, kind: kind, patience: patience, store: proofgraph.NewMemory(), used: map[uint64]bool{},
 		abandoned: make(chan struct{}, 16),
 	}
 	var err error
@@ -203,7 +204,7 @@ type proposal struct {
 	want want
 
 	judged []string // names that the call may be judged by; nil: tool
-	id     string   // set by play
+	id     string   // of the model; "": one of its own
 }
 
 // want is how a call must come out.
@@ -277,7 +278,7 @@ func (x *attack) play(s scene) (Answer, bool) {
 		for j := range step {
 			p := &s.steps[i][j]
 			x.calls++
-			p.id = fmt.Sprintf("call-%d", x.calls)
+			p.id = cmp.Or(p.id, fmt.Sprintf("call-%d", x.calls))
 			calls = append(calls, Call{ID: p.id, Tool: p.tool, Args: []byte(p.args)})
 		}
 		s.Model = append(s.Model, calls)
@@ -319,7 +320,7 @@ func (x *attack) context(s *scene) context.Context {
 func (x *attack) observe(s *scene, run func() Answer) (Answer, bool) {
 	x.mark = x.size()
 	runsBefore := x.ran()
-	a, ended := inTime(run)
+	a, ended := inTime(x.patience, run)
 	if errors.Is(a.Err, errors.ErrUnsupported) {
 		if x.ran() != runsBefore {
 			x.breach("a turn ran tools and then said that it is not supported")
@@ -347,8 +348,8 @@ func (x *attack) ran() int {
 }
 
 // inTime runs a turn, which may panic, and may not end.
-func inTime(run func() Answer) (a Answer, ended bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func inTime(limit time.Duration, run func() Answer) (a Answer, ended bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	got := make(chan Answer, 1)
 	go func() {
@@ -492,13 +493,13 @@ func receiptOf(all []*outcome, p *proposal, shown []Shown) *outcome {
 		}
 		n := 1
 		if p.want.fits(o.reason) {
-			n += 2
-		}
-		if len(shown) == 1 && o.released(shown[0].Text, p.want) == "" {
 			n++
 		}
 		if crypto.Sum(canonical([]byte(p.args))) == o.args {
-			n++
+			n += 2
+		}
+		if len(shown) == 1 && o.released(shown[0].Text, p.want) == "" {
+			n += 4
 		}
 		if n > score {
 			best, score = o, n

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Outcomes of an attack, as the table has them.
@@ -27,13 +28,13 @@ type result struct {
 }
 
 // try makes an attack with tools of each kind.
-func (a *Adapter) try(c attackCase) (all result) {
+func (a *Adapter) try(c attackCase, patience time.Duration) (all result) {
 	all.outcome = outcomeHeld
 	made := false
 	var reasons, excused []string
 	for _, kind := range a.Kinds {
 		reason := cmp.Or(a.Lacks[c.name+"/"+kind], a.Lacks[c.name])
-		x, err := newAttack(a, kind)
+		x, err := newAttack(a, kind, patience)
 		if err != nil {
 			all.faults = append(all.faults, fmt.Sprintf("%s: %v", kind, err))
 			continue

@@ -1,155 +1,127 @@
 package helmtest
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"slices"
-	"sync"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
-	"github.com/helmkernel/helm"
-	"github.com/helmkernel/helm/contracts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
-// A loop is a framework of plain Go with its adapter: tools by name, hooks, aliases, a registry,
-// and an interrupt. Its functions are the places at which a toy is broken.
-type loop struct {
-	guard   guardFunc
-	resumes bool
+func TestAdapterSuite(t *testing.T) {
+	AdapterSuite(t, honestToy().adapter())
 }
 
-// A guardFunc makes one call of the model, and returns what the model is shown.
-type guardFunc func(ctx context.Context, k *helm.Kernel, name string, args []byte, tool *ScriptedTool) (
-	text string, failed bool, pending *contracts.ApprovalRequest)
-
-func honestLoop() *loop { return &loop{guard: guardTool, resumes: true} }
-
-type asked struct {
-	turn    Turn
-	calls   []Call
-	args    map[string][]byte
-	pending map[string]contracts.ApprovalRequest
-}
-
-func guardTool(
-	ctx context.Context, k *helm.Kernel, name string, args []byte, tool *ScriptedTool,
-) (string, bool, *contracts.ApprovalRequest) {
-	if len(args) == 0 {
-		args = []byte("{}")
-	}
-	in := helm.Intent{Tool: name, Args: args}
-	in.Driver = driver(tool)
-	d, r := k.Guard(ctx, in)
-	text, failed := d.ForModel(r)
-	return text, failed, d.Pending
-}
-
-func driver(tool *ScriptedTool) helm.Driver {
-	return helm.Func(func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
-		if tool == nil {
-			return nil, errors.New("no such tool")
+// An adapter without interrupts is held to the same.
+func TestAdapterSuiteWithoutInterrupts(t *testing.T) {
+	t.Parallel()
+	f := honestToy()
+	f.resumes = false
+	a := f.adapter()
+	for _, c := range attacks {
+		if c.name == "11-approval" || c.name == "story" {
+			assert.Equal(t, result{outcome: outcomeHeld}, a.try(c, f.patience), "%s", c.name)
 		}
-		if tool.Kind == "streamed" {
-			var all []byte
-			for chunk, err := range tool.Stream(ctx, args) {
-				if err != nil {
-					return nil, err
+	}
+}
+
+// Every broken toy is caught by the attack that it does not hold against, in the words that say
+// what is wrong with it. Every attack catches one, and every complaint is made of one.
+func TestBrokenToys(t *testing.T) {
+	t.Parallel()
+	byName := map[string]attackCase{}
+	for _, c := range attacks {
+		byName[c.name] = c
+	}
+	// A toy waits for time limits more than it computes, so they are tried at the same time.
+	results := map[string]chan result{}
+	slots := make(chan struct{}, 12)
+	for _, group := range brokenToys {
+		c, ok := byName[group.attack]
+		require.True(t, ok, "there is no attack %s", group.attack)
+		delete(byName, group.attack)
+		for _, b := range group.toys {
+			made := make(chan result, 1)
+			results[group.attack+"/"+b.name] = made
+			go func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				f := honestToy()
+				b.plant(f)
+				a := f.adapter()
+				made <- a.try(c, f.patience)
+			}()
+		}
+	}
+	var said []string
+	for _, group := range brokenToys {
+		for _, b := range group.toys {
+			name := group.attack + "/" + b.name
+			t.Run(name, func(t *testing.T) {
+				r := <-results[name]
+				assert.Equal(t, outcomeBroken, r.outcome)
+				assert.Contains(t, strings.Join(r.faults, "\n"), b.says)
+				said = append(said, r.faults...)
+			})
+		}
+	}
+	assert.Empty(t, byName, "no toy is broken by these attacks: nobody knows whether they are tested")
+	for _, format := range formats(t) {
+		words := regexp.MustCompile(`%[a-z]`).Split(format, -1)
+		for i := range words {
+			words[i] = regexp.QuoteMeta(words[i])
+		}
+		of := regexp.MustCompile("(?s)" + strings.Join(words, ".*"))
+		made := false
+		for _, s := range said {
+			made = made || of.MatchString(s)
+		}
+		assert.True(t, made != suiteAlone[format], "%q: made of a toy: %v", format, made)
+	}
+}
+
+// suiteAlone are complaints about the kernel and the suite itself, which no adapter can cause.
+var suiteAlone = map[string]bool{
+	"%s has a receipt and no decision":                true,
+	"%s, which a tool called, has no receipt":         true,
+	"a tool made a call that its caller may not make": true,
+	"a call ran that nobody approved":                 true,
+	"the kernel asks for no approval: %s":             true,
+}
+
+// formats returns the complaints of the suite.
+func formats(t *testing.T) (list []string) {
+	files, err := filepath.Glob("adapter*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			s, isMethod := call.Fun.(*ast.SelectorExpr)
+			text, isText := call.Args[0].(*ast.BasicLit)
+			if isMethod && isText && (s.Sel.Name == "fault" || s.Sel.Name == "breach") {
+				format, err := strconv.Unquote(text.Value)
+				require.NoError(t, err)
+				if format != "%v" {
+					list = append(list, format)
 				}
-				all = append(all, chunk...)
 			}
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			return all, nil
-		}
-		text, err := tool.Run(ctx, args)
-		return json.RawMessage(text), err
-	})
-}
-
-func (l *loop) adapter() Adapter {
-	a := Adapter{Name: "toy", Kinds: []string{"plain", "streamed"}, Ways: []string{"registry"}, Turn: l.turn}
-	if l.resumes {
-		a.Resume = l.resume
-	}
-	return a
-}
-
-func (l *loop) turn(ctx context.Context, t Turn) Answer {
-	a := Answer{Text: t.Text}
-	for _, step := range t.Model {
-		args := map[string][]byte{}
-		for _, c := range step {
-			args[c.ID] = slices.Clone(c.Args)
-		}
-		l.step(ctx, t, step, args, &a)
-		if a.Pending != nil {
-			a.Text = ""
-			return a
-		}
-	}
-	return a
-}
-
-func (l *loop) step(ctx context.Context, t Turn, calls []Call, args map[string][]byte, a *Answer) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	ask := &asked{turn: t, args: args, pending: map[string]contracts.ApprovalRequest{}}
-	for _, c := range calls {
-		given := args[c.ID]
-		wg.Go(func() {
-			name := c.Tool
-			if real, ok := t.Alias[name]; ok {
-				name = real
-			}
-			var tool *ScriptedTool
-			for _, x := range slices.Concat(t.Tools, t.Late) {
-				if x.Name == name {
-					tool = x
-				}
-			}
-			if t.Hook != nil {
-				given = t.Hook(given)
-			}
-			text, failed, q := l.guard(ctx, t.Kernel, name, given, tool)
-			mu.Lock()
-			defer mu.Unlock()
-			if q != nil && l.resumes {
-				ask.pending[c.ID] = *q
-				ask.calls = append(ask.calls, c)
-				a.Pending = append(a.Pending, *q)
-				a.State = ask
-				return
-			}
-			a.Shown = append(a.Shown, Shown{Call: c.ID, Text: text, Failed: failed})
+			return true
 		})
 	}
-	wg.Wait()
-}
-
-func (l *loop) resume(ctx context.Context, a Answer, r Reply) Answer {
-	ask := a.State.(*asked)
-	var p struct {
-		Approvals []helm.Envelope `json:"approvals"`
-	}
-	_ = json.Unmarshal(r.Payload, &p)
-	ctx = helm.With(ctx, helm.Intent{Approvals: p.Approvals})
-	if r.Args != nil {
-		ask.args[r.Call] = r.Args
-	}
-	next := Answer{Text: ask.turn.Text}
-	for _, c := range ask.calls {
-		if c.ID == r.Call {
-			l.step(ctx, ask.turn, []Call{c}, ask.args, &next)
-		}
-	}
-	if next.Pending != nil {
-		next.Text = ""
-	}
-	return next
-}
-
-func TestAdapterSuite(t *testing.T) {
-	AdapterSuite(t, honestLoop().adapter())
+	require.Greater(t, len(list), 30)
+	return list
 }
