@@ -25,6 +25,7 @@ const (
 type Desk struct {
 	kernel *helm.Kernel
 	most   int
+	watch  Watch
 
 	mu      sync.Mutex // protects the rest
 	closed  bool
@@ -52,6 +53,20 @@ func New(k *helm.Kernel, open int) *Desk {
 	return &Desk{
 		kernel: k, most: open, begun: map[*Ticket]struct{}{}, retries: map[retry]*Ticket{},
 		known: map[string]*Ticket{}, idle: make(chan struct{}),
+	}
+}
+
+// A Watch is told how many calls are open, and what becomes of them. Its functions may be nil. They
+// are called from many goroutines while a caller waits, and their panics are dropped.
+type Watch struct {
+	Opened  func()                  // there is a Ticket
+	Settled func(contracts.Outcome) // it has its last word; the outcome is empty if none could be recorded
+}
+
+// Watch has w told of all calls that are handed over. It must be called before the first Begin.
+func (d *Desk) Watch(w Watch) {
+	if d != nil {
+		d.watch = w
 	}
 }
 
@@ -232,8 +247,8 @@ func (d *Desk) open(t *Ticket, id string, record contracts.DecisionRecord, call 
 	return true
 }
 
-// settle counts a call out whose last word is known.
-func (d *Desk) settle(t *Ticket) {
+// settle counts a call out whose last word is known. It reports whether the call was open.
+func (d *Desk) settle(t *Ticket) (opened bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.begun, t)
@@ -247,6 +262,7 @@ func (d *Desk) settle(t *Ticket) {
 		d.forget()
 	}
 	d.rest()
+	return t.id != ""
 }
 
 // rest tells Close if nothing is open. The caller holds the lock.

@@ -72,7 +72,9 @@ func (t *Ticket) begin(ctx context.Context, in helm.Intent, definition contracts
 	t.ctx.Context = ctx
 	go func() {
 		defer func() {
-			t.desk.settle(t)
+			if t.desk.settle(t) {
+				t.desk.watch.settled(t.receipt.Record.Outcome)
+			}
 			close(t.done)
 		}()
 		t.decision, t.receipt = t.desk.kernel.Guard(&t.ctx, in)
@@ -123,6 +125,7 @@ func (t *Ticket) run(ctx context.Context, call contracts.Call) (executor.Result,
 		return executor.Result{}, errPermit
 	}
 	if t.desk.open(t, call.Permit.Decision.Hash().String(), *st.Decision, call) {
+		t.desk.watch.opened()
 		close(t.opened)
 	} else {
 		t.end(dropped) // nobody was told of the permission
@@ -137,6 +140,20 @@ func (t *Ticket) run(ctx context.Context, call contracts.Call) (executor.Result,
 	}
 	o := <-t.report // which came first
 	return o.result()
+}
+
+func (w *Watch) opened() {
+	if w.Opened != nil {
+		defer contain.Drop()
+		w.Opened()
+	}
+}
+
+func (w *Watch) settled(o contracts.Outcome) {
+	if w.Settled != nil {
+		defer contain.Drop()
+		w.Settled(o)
+	}
 }
 
 // errPermit is no error of the tool, which has not run.

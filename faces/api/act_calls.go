@@ -11,6 +11,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/handoff"
 )
 
@@ -56,6 +57,7 @@ const outcomeForm = `{"output": "…", "encoding": "base64", "raw": true, "faile
 func (a *acting) outcome(w http.ResponseWriter, r *http.Request) {
 	t := a.ticket(w, r)
 	if t == nil {
+		a.o.Telemetry.Tell(state.Fact{Kind: state.Unknown})
 		return
 	}
 	var output, encoding, fault *string

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/faces/state"
 )
 
 // A wish is the body of a request to guard a call.
@@ -259,7 +261,9 @@ func (a *acting) handOver(w http.ResponseWriter, r *http.Request, in helm.Intent
 	if bound {
 		in.Driver = elsewhere
 	}
+	began := time.Now()
 	d, receipt, t := a.o.Desk.Begin(r.Context(), in, definition)
+	a.o.Telemetry.Tell(state.Fact{Kind: state.Judged, Took: time.Since(began)})
 	if t == nil {
 		if bound && (d.Reason == contracts.ReasonDriverNotBound || d.Reason == contracts.ReasonSandboxViolation) {
 			d.Why = "a server here has the tool: ask with run: here"

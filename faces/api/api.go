@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/handoff"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	ReadOnly  bool
 	Desk      *handoff.Desk // of the kernel: calls that are run elsewhere
 	Approvals Approvals
+
+	Telemetry state.Telemetry // nil: nothing is told
 
 	// Run runs the calls that ask for run: here. If it is nil they are the kernel's, with its own
 	// drivers.
@@ -56,6 +59,7 @@ func New(o Options) (http.Handler, error) {
 	if lacks != nil {
 		return nil, fmt.Errorf("api: Options: missing: %s", strings.Join(lacks, ", "))
 	}
+	o.Telemetry = state.Contained(o.Telemetry)
 	a := &api{o: o, within: time.Minute, reading: newReading(&o)}
 	a.acting = acting{o: &a.o, reads: &a.reading}
 	return a, nil

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -10,7 +11,25 @@ import (
 // The message is for people, and has nothing of arguments, outputs or keys. The code is one of
 // helm_bad_request and so on, or a reason code.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	if refused, ok := r.Context().Value(refusedKey{}).(func(string)); ok {
+		refused(code)
+	}
 	refuse(w, r, status, code, message, nil)
+}
+
+// A refusedKey is the context key of Options.Refused.
+type refusedKey struct{}
+
+// hears returns a request whose refusal Options.Refused is told.
+func (a *Auth) hears(r *http.Request) *http.Request {
+	if a.o.Refused == nil {
+		return r
+	}
+	told := func(code string) {
+		defer func() { _ = recover() }()
+		a.o.Refused(code)
+	}
+	return r.WithContext(context.WithValue(r.Context(), refusedKey{}, told))
 }
 
 // RefuseCall answers a request that is a call which was denied, with what is told of it.

@@ -46,6 +46,7 @@ type Options struct {
 	Requests       int          // the most at once; 0 is 1,024
 	CallerRequests int          // the most at once of one caller; 0 is 256
 	Denials        int          // denied calls of a caller, a minute; 0 is 120
+	Refused        func(string) // is told the code of each request that is refused unjudged; nil: nobody is
 	Metadata       string       // URL of the protected resource's metadata (RFC 9728), which a 401 names
 	Log            *slog.Logger // hears of a handler that panics, and not what it panicked with; nil: nobody does
 	Now            func() time.Time
@@ -115,6 +116,7 @@ func From(ctx context.Context) Identity {
 // canceled within 10 seconds.
 func (a *Auth) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = a.hears(r)
 		if done := a.reached(w, r); done {
 			return
 		}
@@ -154,6 +156,7 @@ func (a *Auth) Handler(next http.Handler) http.Handler {
 // page of elsewhere. It is for a page without data: into such a one a token is typed.
 func (a *Auth) Page(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = a.hears(r)
 		if done := a.reached(w, r); !done {
 			page.ServeHTTP(w, r)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/internal/callindex"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/handoff"
 )
@@ -23,6 +24,7 @@ type books struct {
 	index     *callindex.Index
 	approvals Approvals // nil: nobody is asked
 	wait      time.Duration
+	tell      state.Telemetry
 	limit     interface {
 		MayAsk(helm.Caller) bool
 		Denied(helm.Caller)
@@ -78,6 +80,7 @@ func (a *answering) decide(
 ) (ticket *handoff.Ticket, t auth.ToldCall, refusal string) {
 	in.Caller, in.Session = a.caller, a.session
 	if !a.limit.MayAsk(a.caller) {
+		a.tell.Tell(state.Fact{Kind: state.Refused, Name: "helm_unavailable"})
 		t = auth.ToldCall{ID: id, Tool: in.Tool, Verdict: contracts.Deny, Why: tooMany}
 		return nil, a.deny(t, "[helm] "+tooMany), "[helm] " + tooMany
 	}
@@ -129,11 +132,17 @@ func (a *answering) guard(
 	if p := a.kernel.Policy(); p != nil && a.approvals != nil {
 		in.Approvals = a.approvals.For(ctx, a.caller, a.session, in.Tool, in.Args, p.Hash())
 	}
+	defer a.judged(time.Now())
 	if permit {
 		return a.desk.Begin(ctx, in, definition)
 	}
 	d, r = a.kernel.Guard(ctx, in)
 	return d, r, nil
+}
+
+// judged tells how long a decision took that was asked for then.
+func (b *books) judged(began time.Time) {
+	b.tell.Tell(state.Fact{Kind: state.Judged, Took: time.Since(began)})
 }
 
 // waited waits for a person, as long as is configured, and reports whether the request is decided.

@@ -35,6 +35,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/internal/callindex"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/handoff"
 )
 
@@ -71,6 +72,8 @@ type Options struct {
 
 	Members []string // further members that are passed on, of requests and answers; never helm
 	Headers []string // further headers of requests that are passed on
+
+	Telemetry state.Telemetry // nil: nothing is told
 
 	Transport http.RoundTripper // nil: one that follows nothing and asks for no encoding
 	Now       func() time.Time  // nil: time.Now
@@ -115,6 +118,7 @@ type Proxy struct {
 	pass     map[string]bool
 	upstream map[api]*Upstream
 	client   http.RoundTripper
+	tell     state.Telemetry
 }
 
 // New returns a proxy.
@@ -131,7 +135,8 @@ func New(o Options) (*Proxy, error) {
 	case o.ApprovalWait < 0 || o.ApprovalWait > 5*time.Minute:
 		return nil, fmt.Errorf("proxy: Options.ApprovalWait is %v; want at most 5m", o.ApprovalWait)
 	}
-	p := &Proxy{o: o, limits: o.limits.orDefault(), pass: map[string]bool{}, upstream: map[api]*Upstream{}}
+	p := &Proxy{o: o, limits: o.limits.orDefault(), pass: map[string]bool{}, upstream: map[api]*Upstream{},
+		tell: state.Contained(o.Telemetry)}
 	for name, u := range map[api]Upstream{chatAPI: o.Chat, responsesAPI: o.Responses, messagesAPI: o.Messages} {
 		if u.URL == "" {
 			continue
@@ -170,7 +175,7 @@ func New(o Options) (*Proxy, error) {
 		return nil, fmt.Errorf("proxy: the calls of before: %w", err)
 	}
 	p.books = &books{kernel: o.Kernel, desk: o.Desk, index: index, approvals: o.Approvals, wait: o.ApprovalWait,
-		limit: o.Auth, open: map[opened]held{}}
+		limit: o.Auth, tell: p.tell, open: map[opened]held{}}
 	p.meter = &meter{most: p.limits.all}
 	if p.client = o.Transport; p.client == nil {
 		p.client = transport()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/faces/state"
 )
 
 // An answerOf is the answer of HELM's own to an error.
@@ -66,6 +67,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // broken returns the last event of a stream that cannot go on.
 func (x *exchange) broken(err error, sequence int) []byte {
 	a := answerFor(err)
+	x.p.tell.Tell(state.Fact{Kind: state.Refused, Name: a.code})
 	member := func(v any) []byte {
 		b, err := json.Marshal(v)
 		if err != nil {

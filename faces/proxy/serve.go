@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/internal/callindex"
 	"github.com/helmkernel/helm/faces/internal/rawjson"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/handoff"
 )
 
@@ -32,6 +33,8 @@ type exchange struct {
 	agreed []opened // calls that the app lets the provider run
 	asked  bool     // the provider may have the request, and did not refuse it
 	done   func()   // with its session
+
+	account account
 }
 
 // paths of the upstreams.
@@ -49,6 +52,8 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 		return
 	}
 	x.answering = &answering{books: p.books, caller: auth.From(r.Context()).Caller, offer: newOffer()}
+	x.account.begin(p.o.Telemetry != nil)
+	defer x.report()
 	defer x.share.set(0)
 	defer x.hosts.end(false) // what is left of them, whatever happened
 	defer x.failed()
@@ -64,6 +69,7 @@ func (p *Proxy) governed(w http.ResponseWriter, r *http.Request, of api) {
 		x.refuse(err)
 		return
 	}
+	x.account.model = request.body.Get("model").Text()
 	query := ""
 	if beta := r.URL.Query().Get("beta"); beta != "" && of == messagesAPI {
 		query = url.Values{"beta": {beta}}.Encode()
@@ -148,9 +154,13 @@ func (x *exchange) prepare(body []byte) (*request, error) {
 	if err := x.words(request); err != nil {
 		return nil, err
 	}
-	if _, x.agreed, err = x.settle(x.caller, x.session, request.results, x.p.o.Auth.Strict()); err != nil {
+	unknown := 0
+	if unknown, x.agreed, err = x.settle(x.caller, x.session, request.results, x.p.o.Auth.Strict()); err != nil {
 		x.agreed = nil
 		return nil, err
+	}
+	if unknown > 0 {
+		x.tell.Tell(state.Fact{Kind: state.Unknown, More: unknown - 1})
 	}
 	if shelf.asked {
 		shelf.judge = func(tool string, entry []byte) bool {
@@ -255,7 +265,7 @@ func (x *exchange) passError(a *asking, media string) (whole bool) {
 
 // write writes the rest of an answer that is no stream.
 func (x *exchange) write(body []byte) error {
-	w := newWriter(x.w, x.p.limits, func() {}, nil)
+	w := newWriter(x.w, x.p.limits, x.account.writes, nil)
 	defer w.close()
 	return w.write(body)
 }
@@ -293,11 +303,13 @@ func (x *exchange) hosted(tool string) bool { return x.offer.hosted[tool] }
 
 // plain serves an answer that is no stream.
 func (x *exchange) plain(a *asking) (whole bool) {
+	x.account.holds(true)
 	body, err := x.share.read(a, x.p.limits.plain)
 	if err != nil {
 		x.refuse(err)
 		return false
 	}
+	x.account.count(body)
 	ctx := x.r.Context()
 	p := &plain{judge: x.judge, session: x.session, pass: x.p.pass, hosted: x.hosted, shell: x.offer.shell,
 		watch: x.watch()}
@@ -363,6 +375,7 @@ func (x *exchange) stream(a *asking) (whole bool) {
 		alive = nil // whether it is 403 is known at its end
 	}
 	w := newWriter(x.w, x.p.limits, func() {
+		x.account.writes()
 		a.tell(x.w.Header())
 		x.w.WriteHeader(http.StatusOK)
 	}, alive)
@@ -402,7 +415,9 @@ func (x *exchange) events(a *asking, w *writer, m machine) error {
 		if err != nil {
 			return err
 		}
+		x.account.count(e.data)
 		events, err := m.event(x.r.Context(), e)
+		x.account.holds(x.forbid || m.holding() > 0)
 		if !x.forbid {
 			out = out[:0]
 		}

@@ -56,6 +56,11 @@ func listed(name string, names, prefixes []string) bool {
 // headers returns those of a request that go to the upstream, with the provider's key.
 func (p *Proxy) headers(r *http.Request, of api, u *Upstream) (http.Header, error) {
 	h := http.Header{"Accept-Encoding": {"identity"}, "User-Agent": nil}
+	defer func() {
+		for name, value := range p.tell.Carry(r.Context()) {
+			h.Set(name, value)
+		}
+	}()
 	for name, values := range r.Header {
 		if !listed(name, asked, askedPrefixes) && !slices.ContainsFunc(p.o.Headers, func(n string) bool {
 			return http.CanonicalHeaderKey(n) == name

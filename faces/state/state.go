@@ -31,9 +31,13 @@ var ErrInUse = errors.New("another process holds the state directory")
 type Options struct {
 	Drivers map[string]helm.Driver
 	Observe func(context.Context, helm.Event)
-	Log     *slog.Logger  // nil: nothing is logged
-	Wait    time.Duration // for a process that holds the directory
-	Open    int           // calls that may be handed over at once; 0 is the default of handoff.New
+
+	// Telemetry is told of the calls that are handed over. Nil: nothing is told.
+	Telemetry Telemetry
+
+	Log  *slog.Logger  // nil: nothing is logged
+	Wait time.Duration // for a process that holds the directory
+	Open int           // calls that may be handed over at once; 0 is the default of handoff.New
 }
 
 // A State is a kernel over a state directory. It is safe for concurrent use.
@@ -107,6 +111,7 @@ func Open(ctx context.Context, c *Config, o Options) (_ *State, err error) {
 		return nil, fmt.Errorf("%s: %w", c.Dir, err)
 	}
 	s.desk = handoff.New(s.kernel, o.Open)
+	s.desk.Watch(WatchOf(o.Telemetry))
 	if s.approvals, err = ownApprovals(ctx, c.Dir, r, s.store, s.kernel.Policy); err != nil {
 		return nil, errors.Join(err, s.kernel.Close())
 	}

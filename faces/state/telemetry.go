@@ -3,6 +3,9 @@ package state
 import (
 	"context"
 	"time"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/handoff"
 )
 
 // A Telemetry is told by the faces, and by the desk of calls that are handed over, what an observer
@@ -29,6 +32,7 @@ type Fact struct {
 	Kind Kind
 	Name string        // which of its kind; see there
 	Took time.Duration // of Judged
+	More int           // how many more of the same there were
 }
 
 // A Kind is what a Fact is about. There may be more of them in a later version.
@@ -36,7 +40,7 @@ type Kind int
 
 // Kinds of facts, with the name that a fact has.
 const (
-	Refused Kind = iota + 1 // HELM answered a request with an error of its own; the code, such as helm_forbidden
+	Refused Kind = iota + 1 // a request was refused and nothing of it judged; the code, such as helm_forbidden
 	Unknown                 // a result was reported of a call that is not open
 	Opened                  // a call was handed over
 	Settled                 // one that was handed over has an outcome; the contracts.Outcome, such as EXECUTED
@@ -68,6 +72,18 @@ func Contained(t Telemetry) Telemetry {
 		return c
 	}
 	return contained{t}
+}
+
+// WatchOf returns what tells t of the calls of a desk. Open does so for the desk of a State.
+func WatchOf(t Telemetry) handoff.Watch {
+	if t == nil {
+		return handoff.Watch{}
+	}
+	t = Contained(t)
+	return handoff.Watch{
+		Opened:  func() { t.Tell(Fact{Kind: Opened}) },
+		Settled: func(o contracts.Outcome) { t.Tell(Fact{Kind: Settled, Name: string(o)}) },
+	}
 }
 
 // A contained telemetry may be called with none, and with one that panics.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"net/http"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -29,8 +30,13 @@ func (d *drained) Connect(ctx context.Context) (sdk.Connection, error) {
 func (d *drained) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := d.Connection.Read(ctx)
-		if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() && !d.begin() {
-			continue // it is not answered, as by a process that has ended
+		if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+			if !d.begin() {
+				continue // it is not answered, as by a process that has ended
+			}
+			if r.Extra == nil {
+				r.Extra = &sdk.RequestExtra{Header: http.Header{rpcID: {requestID(r.ID.Raw())}}}
+			}
 		}
 		return m, err
 	}

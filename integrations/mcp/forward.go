@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/faces/state"
 )
 
 // A forward is the driver of one call: the server, as it was when the call came.
 type forward struct {
+	tell       state.Telemetry
+	asked      time.Time   // when the call was given to the kernel
+	decided    atomic.Bool // how long that took was told
 	upstream   *upstream
 	own        string // name of the tool
 	method     string // "": tools/call; else the arguments are the parameters
@@ -39,6 +45,7 @@ var (
 // Run calls the tool with the bytes that were judged, if it is still what was judged. If the server
 // ends, or its connection, the call's context ends first: nobody knows what the server did.
 func (f *forward) Run(ctx context.Context, c contracts.Call) (executor.Result, error) {
+	f.judged()
 	l, err := f.upstream.tools(ctx)
 	if err != nil {
 		return executor.Result{}, err
@@ -55,6 +62,13 @@ func (f *forward) Run(ctx context.Context, c contracts.Call) (executor.Result, e
 		method = "tools/call"
 		if params, err = encode(map[string]json.RawMessage{"name": name, "arguments": c.Args}); err != nil {
 			return executor.Result{}, err
+		}
+		for _, key := range traceKeys {
+			if value := f.tell.Carry(ctx)[key]; value != "" {
+				if params, err = withMeta(params, key, value); err != nil {
+					return executor.Result{}, err
+				}
+			}
 		}
 	}
 	raw, err := l.line.call(ctx, method, params, f.how)

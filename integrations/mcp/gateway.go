@@ -21,6 +21,7 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/guardian"
 )
 
@@ -77,6 +78,11 @@ type GatewayOptions struct {
 		Use(c helm.Caller, session string) (done func())
 	}
 
+	// Telemetry is told of each call, of how long its decision took, and of pinned tools that a
+	// server lists otherwise. What it carries of a call's context goes to the server, as _meta.
+	// Nil: nothing.
+	Telemetry state.Telemetry
+
 	Log *slog.Logger // nil: none
 }
 
@@ -86,6 +92,7 @@ type GatewayOptions struct {
 type Gateway struct {
 	options GatewayOptions
 	log     *slog.Logger
+	tell    state.Telemetry
 	shared  []*upstream
 	now     func() time.Time
 
@@ -114,7 +121,8 @@ func NewGateway(o GatewayOptions) (*Gateway, error) {
 		}
 		known[s.Name] = true
 	}
-	g := &Gateway{options: o, log: o.Log, now: time.Now, clients: map[*client]bool{}}
+	g := &Gateway{options: o, log: o.Log, tell: state.Contained(o.Telemetry), now: time.Now,
+		clients: map[*client]bool{}}
 	g.options.Servers = slices.Clone(o.Servers)
 	g.options.Prefix = o.Prefix || len(o.Servers) != 1
 	if g.log == nil {
@@ -184,11 +192,13 @@ func (g *Gateway) warn(p *guardian.Policy, s Server, was, is *listing) {
 		if pinned && pin != t.digest && was.tools[name].digest != t.digest {
 			g.log.Warn("the definition of a tool is not the pinned one: it is hidden", "tool", g.name(s, name),
 				"pinned", pin.String(), "published", t.digest.String())
+			g.tell.Tell(state.Fact{Kind: state.Drifted, Name: s.Name})
 		}
 	}
 	for name := range was.tools {
 		if _, pinned := p.Definition(g.name(s, name)); pinned && is.tools[name].entry == nil {
 			g.log.Warn("a pinned tool is not listed any more, or cannot be read", "tool", g.name(s, name))
+			g.tell.Tell(state.Fact{Kind: state.Drifted, Name: s.Name})
 		}
 	}
 }
@@ -270,6 +280,7 @@ type client struct {
 	gateway   *Gateway
 	caller    helm.Caller
 	session   string
+	id        string // of the server's sessions
 	server    *sdk.Server
 	upstreams []*upstream
 	ctx       context.Context
@@ -280,7 +291,7 @@ type client struct {
 // open returns a new session of a client, whose id the server's sessions have. Nothing is started
 // yet.
 func (g *Gateway) open(who helm.Caller, session, id string) (*client, error) {
-	c := &client{gateway: g, caller: who, session: session, upstreams: g.shared}
+	c := &client{gateway: g, caller: who, session: session, id: id, upstreams: g.shared}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	offered := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}}
 	if g.options.Govern {
@@ -472,8 +483,13 @@ func (c *client) callTool(ctx context.Context, r *sdk.CallToolRequest) (sdk.Resu
 	if r.Params == nil {
 		return nil, refusal(jsonrpc.CodeInvalidParams, "no call of a tool")
 	}
+	ctx, done := c.gateway.tell.Call(ctx, c.traced(r))
+	failure := "" // of the span
+	defer func() { done(failure) }()
 	limits := c.gateway.options.Limits
 	if limits != nil && !limits.MayAsk(c.caller) {
+		failure = refusedUnjudged
+		c.gateway.tell.Tell(state.Fact{Kind: state.Refused, Name: refusedUnjudged})
 		return denial("Too many calls were denied. Try again in a minute.", helm.Decision{})
 	}
 	how, finish := c.progress(ctx, r)
@@ -490,6 +506,9 @@ func (c *client) callTool(ctx context.Context, r *sdk.CallToolRequest) (sdk.Resu
 	}
 	if limits != nil && receipt.Record.Outcome == contracts.Denied {
 		limits.Denied(c.caller)
+	}
+	if d.Reason != contracts.ReasonAllow {
+		failure = string(d.Reason)
 	}
 	return told(d, receipt, pinned)
 }
@@ -514,7 +533,7 @@ func (c *client) judge(
 
 // reach returns the driver of a call: of the server that has the tool now, or of none.
 func (c *client) reach(ctx context.Context, tool string, how progress, cancel context.CancelFunc) *forward {
-	f := &forward{how: how, cancel: cancel}
+	f := &forward{tell: c.gateway.tell, how: how, cancel: cancel}
 	if u, own := c.find(tool); u != nil {
 		if l, err := u.tools(ctx); err == nil {
 			if t, ok := l.tools[own]; ok {
@@ -544,7 +563,9 @@ func (c *client) guard(
 	if f.upstream != nil {
 		in.Driver = f
 	}
+	f.begin()
 	d, r := k.Guard(ctx, in)
+	f.judged()
 	c.ask(&d)
 	return d, r, f.structured
 }

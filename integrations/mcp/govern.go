@@ -170,7 +170,7 @@ func (c *client) method(
 	if u != nil {
 		tool = u.server.Name + "__" + method
 	}
-	d, r, _ := c.guard(ctx, tool, args, &forward{upstream: u, method: method, cancel: cancel})
+	d, r, _ := c.guard(ctx, tool, args, &forward{tell: c.gateway.tell, upstream: u, method: method, cancel: cancel})
 	if limits != nil && r.Record.Outcome == contracts.Denied {
 		limits.Denied(c.caller)
 	}

@@ -33,6 +33,8 @@ func (h *Handler) Guard(ctx context.Context, in helm.Intent) (helm.Decision, hel
 			p := h.g.options.Kernel.Policy()
 			f.structured = p != nil && p.HasOutput(in.Tool)
 			in.Driver = f
+			f.begin()
+			defer f.judged()
 		}
 	}
 	return h.g.options.Kernel.Guard(ctx, in)

@@ -312,6 +312,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("Mcp-Session-Id")
 	version := r.Header.Get("Mcp-Protocol-Version")
 	var asked struct {
+		ID     any    `json:"id"`
 		Method string `json:"method"`
 		Params struct {
 			Meta map[string]any `json:"_meta"`
@@ -374,6 +375,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	h.g.carry(r, asked.ID)
 	s.handler.ServeHTTP(w, r)
 	if first && w.Header().Get("Mcp-Session-Id") == "" || r.Method == http.MethodDelete {
 		h.drop(s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -68,7 +67,7 @@ func (c *calls) begin(method string, params []byte, p progress) (id int64, w *wa
 	c.waiting[id] = w
 	c.mu.Unlock()
 	if p != nil {
-		params, err = withMeta(params, "progressToken", json.RawMessage(strconv.FormatInt(id, 10)))
+		params, err = withMeta(params, "progressToken", id)
 	}
 	if err == nil {
 		message, err = request(id, method, params)
@@ -96,17 +95,24 @@ func request(id int64, method string, params []byte) ([]byte, error) {
 	return jsonrpc.EncodeMessage(r)
 }
 
-// withMeta adds a member to the _meta of parameters, which have none.
-func withMeta(params []byte, key string, value json.RawMessage) ([]byte, error) {
-	members := map[string]json.RawMessage{}
+// withMeta adds a member to the _meta of parameters.
+func withMeta(params []byte, key string, value any) ([]byte, error) {
+	members, meta := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if err := json.Unmarshal(params, &members); err != nil {
 		return nil, err
 	}
-	meta, err := encode(map[string]json.RawMessage{key: value})
-	if err != nil {
+	if of := members["_meta"]; of != nil {
+		if err := json.Unmarshal(of, &meta); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if meta[key], err = encode(value); err != nil {
 		return nil, err
 	}
-	members["_meta"] = meta
+	if members["_meta"], err = encode(meta); err != nil {
+		return nil, err
+	}
 	return encode(members)
 }
 

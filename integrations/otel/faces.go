@@ -17,21 +17,21 @@ var _ state.Telemetry = (*Telemetry)(nil)
 // Tell counts what a face tells.
 func (t *Telemetry) Tell(f state.Fact) {
 	defer drop()
-	ctx := context.Background()
+	ctx, n := context.Background(), 1+int64(f.More)
 	switch f.Kind {
 	case state.Refused:
-		t.refused.Add(ctx, 1, one(keyCode, f.Name))
+		t.refused.Add(ctx, n, one(keyCode, f.Name))
 	case state.Unknown:
-		t.unknown.Add(ctx, 1)
+		t.unknown.Add(ctx, n)
 	case state.Opened:
-		t.open.Add(ctx, 1)
+		t.open.Add(ctx, n)
 	case state.Settled:
-		t.open.Add(ctx, -1)
-		t.settled.Add(ctx, 1, one(keyOutcome, f.Name))
+		t.open.Add(ctx, -n)
+		t.settled.Add(ctx, n, one(keyOutcome, f.Name))
 	case state.Judged:
 		t.judged.Record(ctx, f.Took.Seconds())
 	case state.Drifted:
-		t.drifted.Add(ctx, 1, one(keyServer, f.Name))
+		t.drifted.Add(ctx, n, one(keyServer, f.Name))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
+	"github.com/helmkernel/helm/faces/state"
 	"github.com/helmkernel/helm/handoff"
 	"github.com/helmkernel/helm/internal/kerneltest"
 )
@@ -75,6 +76,7 @@ func TestStory(t *testing.T) {
 	step("16 a driver in a sandbox", contracts.ReasonAllow, "boxed", args, boxed)
 
 	desk := handoff.New(w.Kernel, 0)
+	desk.Watch(state.WatchOf(w.tell))
 	within, request := tracer.Start(ctx, "17 handed over")
 	in := helm.Intent{Tool: "mail", Args: []byte(args), Session: "s"}
 	_, _, ticket := desk.Begin(within, in, contracts.Digest{})
