@@ -43,6 +43,10 @@ type Turn struct {
 	Tools  []*ScriptedTool // those of the agent; the adapter wraps each
 	Late   []*ScriptedTool // those that are added to the framework after the adapter's construction
 
+	// Identity has the caller, the session and the approvals that the context carries, for a
+	// framework that does not hand the host's context to its tools.
+	Identity helm.Intent
+
 	// Model is the script: the calls that the model proposes in each step. If a step has several,
 	// the framework gets them in one answer of the model.
 	Model [][]Call
@@ -106,6 +110,8 @@ type Reply struct {
 	Call    string          // the ID of the call that was interrupted
 	Payload json.RawMessage // what the host resumes with: {"approvals": […]}, or what an attacker makes
 
+	Identity helm.Intent // that of the one who resumes, as in Turn
+
 	// Args, if not nil, are put in place of the call's arguments. If the framework has no way to do
 	// that, Resume returns errors.ErrUnsupported.
 	Args []byte
@@ -121,7 +127,7 @@ type Reply struct {
 //
 // The outcome is a table: a line for each attack, which is held, lacks or broken. The table is
 // logged, and written to the file that HELMTEST_TABLE names. It must be that of testdata/suite.txt;
-// with HELMTEST_UPDATE set the suite writes the file. Run it with -race.
+// with HELMTEST_UPDATE=1 the suite writes the file. Run it with -race.
 func AdapterSuite(t *testing.T, a Adapter) {
 	t.Helper()
 	if err := a.check(); err != nil {

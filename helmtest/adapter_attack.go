@@ -31,17 +31,23 @@ type attack struct {
 	kernel   *helm.Kernel
 	store    *proofgraph.Memory
 
+	observed  chan struct{} // gets a value with an event, unless it has one
 	abandoned chan struct{} // gets a value when a tool that outlived its time limit has ended
 
 	mark  uint64 // entries before the present turn
 	calls int    // that were proposed so far
 
-	mu       sync.Mutex // protects the fields below
-	events   []helm.Event
-	runs     []effect
-	used     map[uint64]bool // the decisions whose calls ran
-	streamed bool            // some tool was asked for a stream
-	breaches []string        // of what Lacks cannot excuse
+	mu     sync.Mutex // protects the fields below
+	events []helm.Event
+	runs   []effect
+	used   map[uint64]bool // the decisions whose calls ran
+	findings
+	streamed bool // some tool was asked for a stream
+}
+
+// Findings are what an attack found.
+type findings struct {
+	breaches []string // of what Lacks cannot excuse
 	faults   []string
 	notes    []string
 	skipped  []string // what the framework cannot do
@@ -68,7 +74,7 @@ var (
 func newAttack(a *Adapter, kind string, patience time.Duration) (*attack, error) {
 	x := &attack{
 		adapter: a, kind: kind, patience: patience, store: proofgraph.NewMemory(), used: map[uint64]bool{},
-		abandoned: make(chan struct{}, 16),
+		abandoned: make(chan struct{}, 16), observed: make(chan struct{}, 1),
 	}
 	var err error
 	if x.policy, x.schemas, err = deskPolicy(); err != nil {
@@ -87,6 +93,10 @@ func newAttack(a *Adapter, kind string, patience time.Duration) (*attack, error)
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			x.events = append(x.events, e)
+			select {
+			case x.observed <- struct{}{}:
+			default:
+			}
 			if e.Late {
 				x.abandoned <- struct{}{}
 			}
@@ -283,7 +293,8 @@ func (x *attack) play(s scene) (Answer, bool) {
 		}
 		s.Model = append(s.Model, calls)
 	}
-	ctx := x.context(&s)
+	ctx, identity := x.context(&s)
+	s.Identity = identity
 	return x.observe(&s, func() Answer { return x.adapter.Turn(ctx, s.Turn) })
 }
 
@@ -295,12 +306,13 @@ func (x *attack) resume(s scene, a Answer, r Reply) (Answer, bool) {
 			s.steps[i][j].id = r.Call
 		}
 	}
-	ctx := x.context(&s)
+	ctx, identity := x.context(&s)
+	r.Identity = identity
 	return x.observe(&s, func() Answer { return x.adapter.Resume(ctx, a, r) })
 }
 
 // context is that of the host.
-func (x *attack) context(s *scene) context.Context {
+func (x *attack) context(s *scene) (context.Context, helm.Intent) {
 	ctx := s.context
 	if ctx == nil {
 		ctx = context.Background()
@@ -314,7 +326,7 @@ func (x *attack) context(s *scene) context.Context {
 		in.Session = fmt.Sprintf("chat-%d", x.calls)
 	}
 	s.caller, s.session = in.Caller, in.Session
-	return helm.With(ctx, in)
+	return helm.With(ctx, in), in
 }
 
 func (x *attack) observe(s *scene, run func() Answer) (Answer, bool) {
@@ -337,8 +349,36 @@ func (x *attack) observe(s *scene, run func() Answer) (Answer, bool) {
 		x.breach("the turn did not return: %v", a.Err)
 		return a, false
 	}
+	if s.aborts {
+		x.await() // what runs goes on when the host has left
+	}
 	x.check(s, &a)
 	return a, true
+}
+
+// await waits, within reason, until every call that was allowed has a receipt.
+func (x *attack) await() {
+	ctx, cancel := context.WithTimeout(context.Background(), x.patience/4)
+	defer cancel()
+	for {
+		open := 0
+		for _, st := range x.log(0) {
+			switch {
+			case st.Decision != nil && st.Decision.Verdict == contracts.Allow:
+				open++
+			case st.Receipt != nil && st.Receipt.Decision == nil:
+				open--
+			}
+		}
+		if open == 0 {
+			return
+		}
+		select {
+		case <-x.observed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (x *attack) ran() int {
@@ -607,7 +647,8 @@ func (x *attack) identity(s *scene, o *outcome) {
 // verifies.
 func (x *attack) settle() {
 	if err := explained.Verified(context.Background(), x.kernel, x.store, suiteOrigin); err != nil {
-		x.breach("%v", err)
+		says, _, _ := strings.Cut(err.Error(), "\n") // a report follows
+		x.breach("%v", says)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

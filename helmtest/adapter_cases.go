@@ -111,34 +111,41 @@ func (x *attack) ranWith(args string) bool {
 	return slices.ContainsFunc(x.runs, func(e effect) bool { return bytes.Equal(e.args, []byte(args)) })
 }
 
+// each plays calls of one tool, each in a turn of its own.
+func (x *attack) each(list ...proposal) {
+	for _, p := range list {
+		s := scene{Turn: Turn{Tools: []*ScriptedTool{x.tool(p.tool)}}, steps: steps(p)}
+		if !json.Valid([]byte(p.args)) {
+			s.optional = "arguments that are no JSON"
+		}
+		if _, ok := x.play(s); !ok && s.optional == "" {
+			return
+		}
+	}
+}
+
 // oddKeys: keys that decoders of JSON lose, drop or fold.
 func oddKeys(x *attack) {
-	x.play(scene{
-		Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add")}},
-		steps: steps(
-			one("note_add", `{"text":"a","n":51,"n":5}`, denial),
-			one("note_add", `{"text":"a","extra":true}`, denial),
-			one("note_add", `{"text":"a","Text":"b"}`, denial),
-			one("note_add", `{"TEXT":"a"}`, denial),
-			one("note_add", `{"text":"a","caller":{"id":"root"},"session":"main","approved":true}`, denial),
-			one("note_add", `{"text":"a","n":5}`, runs),
-		),
-	})
+	x.each(
+		one("note_add", `{"text":"a","n":51,"n":5}`, denial),
+		one("note_add", `{"text":"a","extra":true}`, denial),
+		one("note_add", `{"text":"a","Text":"b"}`, denial),
+		one("note_add", `{"TEXT":"a"}`, denial),
+		one("note_add", `{"text":"a","caller":{"id":"root"},"session":"main","approved":true}`, denial),
+		one("note_add", `{"text":"a","n":5}`, runs),
+	)
 }
 
 // oddValues: numbers and strings that decoders of JSON round, refuse or mend.
 func oddValues(x *attack) {
-	x.play(scene{
-		Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add")}},
-		steps: steps(
-			one("note_add", `{"text":"a","n":-9007199254740993}`, denial),
-			one("note_add", `{"text":"a","n":-1e400}`, denial),
-			one("note_add", `{"text":"\ud800"}`, denial),
-			one("note_add", `{"text":"a","n":5`, denial),
-			one("note_add", `["text"]`, denial),
-			one("note_add", `{"text":"a","n":-9007199254740991}`, runs),
-		),
-	})
+	x.each(
+		one("note_add", `{"text":"a","n":-9007199254740993}`, denial),
+		one("note_add", `{"text":"a","n":-1e400}`, denial),
+		one("note_add", `{"text":"\ud800"}`, denial),
+		one("note_add", `{"text":"a","n":5`, denial),
+		one("note_add", `["text"]`, denial),
+		one("note_add", `{"text":"a","n":-9007199254740991}`, runs),
+	)
 }
 
 // unknownTool: the model makes up a tool, and uses one that no policy declares.

@@ -112,7 +112,7 @@ func (a *Adapter) keep(table string) error {
 		}
 	}
 	golden := filepath.Join("testdata", "suite.txt")
-	if os.Getenv("HELMTEST_UPDATE") != "" {
+	if os.Getenv("HELMTEST_UPDATE") == "1" {
 		if err := os.MkdirAll("testdata", 0o777); err != nil {
 			return err
 		}

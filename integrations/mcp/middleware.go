@@ -150,6 +150,11 @@ func (t *tool) Run(ctx context.Context, c contracts.Call) (executor.Result, erro
 	if !ok || result == nil || result.NeedsInput() {
 		return executor.Result{}, errNoResult
 	}
+	if err := ctx.Err(); err != nil && result.IsError {
+		// The SDK makes a result of the error of a typed handler, that of its context too. What
+		// such a call did is not known.
+		return executor.Result{}, err
+	}
 	if t.structured && !result.IsError {
 		output, err := json.Marshal(result.StructuredContent)
 		return executor.Result{Output: output}, err
