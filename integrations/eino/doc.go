@@ -1,0 +1,64 @@
+// Package eino guards the tools of Eino agents (github.com/cloudwego/eino).
+//
+// Governed is each call of a tool that [Tool] wrapped, by whatever way it comes: ToolsNode, ReAct
+// agent, ChatModelAgent, a sub-agent, an alias, a direct call. Nothing that the framework has lies
+// between the judgement and the tool. Not governed is a tool that is not wrapped: one that a call
+// option (WithToolList) or a middleware of an agent (BeforeAgent, AdditionalTools) brings, and one
+// of the framework's own (transfer_to_agent, exit). [Middleware] governs these too, if it is the
+// last middleware of the ToolsNode, and [UnknownTool] the calls of tools that are not there at all,
+// which no middleware sees. [Config] does all three:
+//
+//	config, err := helmeino.Config(k, compose.ToolsNodeConfig{Tools: tools})
+//	a, err := react.NewAgent(ctx, &react.AgentConfig{ToolCallingModel: m, ToolsConfig: config})
+//	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "bob"}, Session: "bob/chat-1"})
+//	answer, err := a.Generate(ctx, messages)
+//
+// Caller and session come from the context with which the host runs the agent, as above. Nothing of
+// a call's identity comes from the model, and a call's ID is no idempotency key.
+//
+// # What is judged, and what is shown
+//
+// Arguments are judged as the text that the model wrote, and the tool gets the judged bytes. If the
+// host has argument aliases, the framework decodes and encodes the arguments that have one before
+// they are judged, and drops duplicate keys of them. Empty arguments are no JSON, and are denied.
+//
+// A denial is the result of the call, with the text of [helm.Decision.ForModel], and no Go error:
+// it neither ends a turn nor loses the results of other calls. So is the error of a tool. The model
+// is shown the released output: JSON in canonical form, other text as the tool returned it. A
+// stream is read to its end before there is a receipt, and is shown in one piece. If it has an
+// error, or the context ends first, the call is TOOL_ERROR or TOOL_CANCELED. The output of an
+// enhanced tool is the JSON of its schema.ToolResult.
+//
+// # Approvals
+//
+// A call that waits for an approver interrupts the run. The information of the interrupt is a
+// string
+//
+//	{"helm": {"nonce": "…", "tool": "…", "session": "…", …}}
+//
+// that holds the whole [contracts.ApprovalRequest] and no arguments. The graph, or the runner,
+// needs a checkpoint store, and each call of a turn an ID of its own. The host resumes by the ID of
+// the interrupt, with what the approver signed as the data:
+//
+//	{"approvals": [ENVELOPE, …]}
+//
+// in a string, in bytes, or decoded. The call is judged again then, so an approval fits the same
+// arguments of the same caller only, and data of any other form approves nothing. A call is
+// interrupted once: if it is still denied after that, the model is told so. A call that is
+// interrupted and not resumed stays so, and is not judged again.
+//
+// A tool may interrupt its run itself, as an agent in a tool does whose own calls wait. That is a
+// TOOL_ERROR in its receipt, and when it is resumed the call is judged again. So a tool that asks
+// in this way should not need an approval too.
+//
+// # Definitions
+//
+// A policy may pin the definition of a tool that Tool or Config wrapped. It is the digest of
+//
+//	{"description": DESC, "inputSchema": SCHEMA, "name": NAME}
+//
+// in canonical JSON, as an MCP server would list it: see [List]. The name is that at construction.
+// A tool that has another one later has no Info, and keeps being judged by the first.
+//
+// Everything in this package is safe for concurrent use if the tools are.
+package eino
