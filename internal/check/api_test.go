@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/api.txt of the module")
+var update = flag.Bool("update", false, "rewrite testdata/api.txt, and the composed parts of docs/adapters.md")
 
 const apiFile = root + "/testdata/api.txt"
 
