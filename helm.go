@@ -70,6 +70,7 @@ import (
 	"github.com/helmkernel/helm/internal/admission"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/drivers"
+	"github.com/helmkernel/helm/internal/notary"
 	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
@@ -121,6 +122,8 @@ type shared struct {
 	marks  past.Marks                     // of all entries, those of closed sessions too
 	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
 
+	notary *notary.Notary
+
 	policies policyLog
 	epoch    atomic.Uint64 // how often stacks were swapped
 
@@ -163,6 +166,10 @@ func New(o Options) (*Kernel, error) {
 			documents: map[contracts.Digest]bool{},
 		},
 	}
+	sh.notary = notary.New(notary.Options{
+		Every: o.Checkpoint.Every, After: o.Checkpoint.After, Done: o.Checkpoint.Done, Sign: sh.checkpoint,
+		Failed: func(err error) { sh.observe(context.Background(), Event{Why: "checkpoint", Err: err}) },
+	})
 	k := &Kernel{shared: sh}
 	sh.root = k
 	if err := k.open(context.Background()); err != nil {
@@ -196,7 +203,8 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.beginLast(ctx); err != nil {
 		return err
 	}
-	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now}
+	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now,
+		Grown: sh.notary.Grown}
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
 	}
@@ -232,6 +240,7 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := sh.settleUnfinished(prior); err != nil {
 		return fmt.Errorf("settling calls without a receipt: %w", err)
 	}
+	sh.notary.Begin()
 	return nil
 }
 
@@ -271,7 +280,10 @@ func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) 
 
 func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err error) {
 	defer contain.Error(&err, "helm: checkpoint: the context")
-	return sh.log.Checkpoint(ctx)
+	if c, err = sh.log.Checkpoint(ctx); err == nil {
+		sh.notary.Made(c)
+	}
+	return c, err
 }
 
 // session returns the session with that name. It may be new.

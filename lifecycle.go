@@ -123,8 +123,8 @@ func (f *inflight) done() bool {
 // Close lets no new call in and waits for those inside, at most as long as the longest time limit
 // of a tool that was ever called. After Close nothing more is written. Close does not close
 // the store. Closing again waits for the first Close and does nothing else. The error says how many
-// calls Close did not wait for, and how many goroutines of drivers that were abandoned, at their
-// time limit, still run.
+// calls Close did not wait for, how many goroutines of drivers that were abandoned, at their time
+// limit, still run, and whether a last checkpoint of Options.Checkpoint could not be made.
 //
 // Closing the kernel that [New] made closes all that were narrowed from it, and waits for their
 // calls too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it.
@@ -162,6 +162,9 @@ func (k *Kernel) Close() error {
 		err = k.stillRunning()
 	}
 	if k.parent == nil {
+		if unmade := k.shared.notary.Close(k.shared.log.Err() != nil); unmade != nil {
+			err = errors.Join(err, fmt.Errorf("helm: close: %w", unmade))
+		}
 		k.shared.log.Seal(errClosed)
 		if left := k.shared.abandoned.Err(); left != nil {
 			err = errors.Join(err, fmt.Errorf("helm: close: %w", left))

@@ -62,6 +62,9 @@ type Options struct {
 	// replay needs, and no outputs.
 	Keep Keep
 
+	// Checkpoint says when checkpoints are made without a call of [Kernel.Checkpoint].
+	Checkpoint Checkpoints
+
 	// Now is the clock; nil means time.Now. Time never runs back within a session, whatever it
 	// says. If it shows more than 2 minutes before the session's time, or a year outside 1970 to
 	// 9999, or panics, calls are DENY FAIL_CLOSED_ERROR as long as that lasts. With time.Now they
@@ -84,7 +87,29 @@ type Keep struct {
 	Modules    bool // an auditor can then run calls of sandboxed tools again; erasing a session leaves them
 }
 
-// An Event reports a call to an observer. It has no arguments and no outputs.
+// Checkpoints says when a kernel makes checkpoints by itself, next to those of [Kernel.Checkpoint].
+// If Every and After are zero it never does.
+//
+// A checkpoint is made on a goroutine that ends with it, and no call waits for it. A kernel that is
+// idle has no goroutine and no timer. If a checkpoint fails the kernel goes on: there is an [Event]
+// with Why "checkpoint" and its Err, and it is tried again when the next one is due.
+type Checkpoints struct {
+	// Every is after how many durable entries since the last checkpoint one is due; 0: after none.
+	Every uint64
+
+	// After is how long after the first durable entry since the last checkpoint one is due; 0: none
+	// is. It is not negative.
+	After time.Duration
+
+	// Done, if it is not nil, is called with each checkpoint that the kernel made, those of
+	// [Kernel.Checkpoint] too, in order of size, one at a time and on a goroutine of its own. While
+	// it runs later checkpoints are made, and it is then called with the latest of them alone. Its
+	// panics are contained. Close waits for it, at most 10 seconds; then its context ends.
+	Done func(context.Context, proofgraph.Checkpoint)
+}
+
+// An Event reports a call to an observer. It has no arguments and no outputs. That of a checkpoint
+// which failed has Why and Err alone, and so no Tool.
 type Event struct {
 	Tool    string
 	Session string
@@ -167,6 +192,9 @@ func prepare(o Options) (*settings, error) {
 	}
 	if p.initial, err = o.Trust.Initial(public, logPublic); err != nil {
 		return nil, fmt.Errorf("helm: Options.Trust: %w", err)
+	}
+	if o.Checkpoint.After < 0 {
+		return nil, errors.New("helm: Options.Checkpoint.After: negative")
 	}
 	o.Drivers = maps.Clone(o.Drivers)
 	for tool, d := range o.Drivers {

@@ -32,6 +32,11 @@ type Options struct {
 	Trust  []byte         // canonical initial trust state, which a new log's genesis names and the store keeps
 	Nonce  [16]byte       // random; two logs with the same origin and key differ by it
 	Now    contracts.Time // of a new log's genesis
+
+	// Grown, if it is not nil, is called by Open and after each Append with the number of durable
+	// entries and the size of the latest checkpoint, or 0. It must return at once and call nothing
+	// of the log, whose lock is held.
+	Grown func(size, checkpoint uint64)
 }
 
 // A Log puts signed entries in order and makes them durable. It is safe for concurrent use by
@@ -59,6 +64,7 @@ type Log struct {
 
 	mu sync.Mutex // never held while signing or writing; protects the queue
 	queue
+	grown func(size, checkpoint uint64) // Options.Grown, or one that does nothing
 
 	scratch sync.Pool // of *[]byte: buffers for signing
 }
@@ -178,7 +184,7 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 		l.mu.Unlock()
 		return Checkpoint{}, err
 	}
-	l.pending = request{w, c.Note}
+	l.pending = request{w, c.Note, c.Size}
 	l.mu.Unlock()
 	if err := w.wait(); err != nil {
 		return Checkpoint{}, err

@@ -40,7 +40,13 @@ func Open(
 	if each == nil {
 		each = func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return nil }
 	}
-	l = &Log{store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{})}
+	l = &Log{
+		store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{}),
+		grown: o.Grown,
+	}
+	if l.grown == nil {
+		l.grown = func(uint64, uint64) {}
+	}
 	if l.key, err = crypto.Pin(o.Key); err != nil {
 		return l, fmt.Errorf("proofgraph: open: key: %w", err)
 	}
@@ -73,6 +79,7 @@ func Open(
 	if err != nil {
 		return l, fmt.Errorf("proofgraph: open: %w", err)
 	}
+	l.grown(l.size, l.marked)
 	return l, nil
 }
 
@@ -129,6 +136,7 @@ func (l *Log) restore(ctx context.Context, size uint64, each visitor) error {
 		case mark.Size > size:
 			return errors.New("the store's checkpoint is of entries that it does not have any more")
 		}
+		l.marked = mark.Size
 	}
 	var reader contracts.Reader
 	for e, err := range l.store.Entries(ctx, 0, size) {

@@ -23,6 +23,7 @@ import (
 // goroutines to take a tenth more processor time.
 type queue struct {
 	size    uint64    // durable entries
+	marked  uint64    // of which the latest checkpoint is
 	slots   []*Slot   // of the places from size on
 	ready   int       // how many of slots are the signed prefix
 	writing int       // how many of ready are being written
@@ -38,6 +39,7 @@ type queue struct {
 type request struct {
 	*waiter
 	note []byte
+	size uint64
 }
 
 const (
@@ -211,7 +213,7 @@ func (l *Log) commit() {
 
 // settle records the outcome of an Append and passes the lead on. The caller holds mu.
 func (l *Log) settle(note *waiter, err error) {
-	n, outcome := l.writing, stored
+	n, outcome, marks := l.writing, stored, l.pending.size
 	if err != nil {
 		outcome = refused
 	}
@@ -241,6 +243,10 @@ func (l *Log) settle(note *waiter, err error) {
 		return
 	}
 	l.size += uint64(n)
+	if note != nil {
+		l.marked = marks
+	}
+	l.grown(l.size, l.marked)
 	if l.last != nil && rest == 0 {
 		l.seal(l.last)
 		return

@@ -28,6 +28,9 @@ func Slog(l *slog.Logger) func(context.Context, helm.Event) {
 		switch {
 		case e.Late:
 			message = "abandoned driver ended"
+		case e.Tool == "" && e.Err != nil:
+			l.LogAttrs(ctx, slog.LevelError, e.Why+" failed", slog.String("error", e.Err.Error()))
+			return
 		case unrecorded(&e):
 			level, message = slog.LevelError, "call not recorded"
 		case e.Verdict != contracts.Allow:

@@ -45,6 +45,7 @@ func TestSlogSaysOfEachEventWhatIsKnown(t *testing.T) {
 		helm.Event{Tool: "pay", Session: "s", Reason: contracts.ReasonFailClosedError, Why: "full"},
 		helm.Event{Tool: "pay", Session: "s", Reason: contracts.ReasonIdempotencyConflict, Why: "its own key", Repeat: true},
 		helm.Event{Tool: "pay", Session: "s", ID: "s/3", Late: true},
+		helm.Event{Why: "checkpoint", Err: errors.New("the token was pulled")},
 	)
 	assert.Equal(t, []map[string]any{
 		{"level": "INFO", "msg": "call", "tool": "pay", "session": "s", "verdict": "ALLOW",
@@ -58,6 +59,7 @@ func TestSlogSaysOfEachEventWhatIsKnown(t *testing.T) {
 		{"level": "WARN", "msg": "call", "tool": "pay", "session": "s", "verdict": "DENY",
 			"reason": "IDEMPOTENCY_CONFLICT", "repeat": true},
 		{"level": "INFO", "msg": "abandoned driver ended", "tool": "pay", "session": "s", "decision": "s/3"},
+		{"level": "ERROR", "msg": "checkpoint failed", "error": "the token was pulled"},
 	}, lines)
 }
 

@@ -20,6 +20,9 @@ import (
 //
 // It returns when the providers do, and contains their panics.
 func (t *Telemetry) Observe(ctx context.Context, e helm.Event) {
+	if e.Tool == "" { // a checkpoint that failed is no call
+		return
+	}
 	ran := e.Took > 0 && !e.Repeat && !e.Late
 	t.trace(ctx, &e, t.traces && ran && !t.live.observe(e.ID))
 	t.measure(ctx, &e, ran)

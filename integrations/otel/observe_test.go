@@ -47,6 +47,17 @@ func TestNewNeedsAProvider(t *testing.T) {
 	assert.Len(t, c.spans.GetSpans(), 2, "those of the first")
 }
 
+// An event that is of no call is no decision.
+func TestNoCall(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	tell := c.telemetry()
+	ctx, span := c.traces.Tracer("").Start(t.Context(), "host")
+	tell.Observe(ctx, helm.Event{Why: "checkpoint", Err: errors.New("the token was pulled")})
+	span.End()
+	assert.Equal(t, "span host, internal\n", c.text())
+}
+
 // refusing is a meter that has no instruments.
 type refusing struct{ nometrics.MeterProvider }
 
