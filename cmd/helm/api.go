@@ -57,7 +57,7 @@ func overAPI(servers []mcp.Server) face {
 	return func(ctx context.Context, a *app, h *held) error {
 		conf := h.Config()
 		o := api.Options{Kernel: h.Kernel(), Store: h.Store(), Key: h.Key(), Auth: h.who, Desk: h.Desk(),
-			Approvals: h.Approvals()}
+			Approvals: h.Approvals(), Telemetry: h.export.telemetry()}
 		in := routes{"/helm/messages": h.who.Messages(h.Kernel())}
 		if len(conf.Proxy.Upstreams) > 0 {
 			p, err := h.proxy()

@@ -8,7 +8,8 @@
 //	3  if there is no answer: a file that cannot be read, an interrupt
 //
 // With --json results are JSON, one document, and errors are {"error": …} on stderr. Every command
-// works without a network, but for reaching an MCP server at a URL.
+// works without a network, but for reaching an MCP server at a URL. Commands that serve export
+// spans and metrics if OTEL_EXPORTER_OTLP_ENDPOINT is set, and nothing else does.
 package main
 
 import (

@@ -88,7 +88,7 @@ func (h *held) proxy() (*proxy.Proxy, error) {
 		Chat: up["chat"], Responses: up["responses"], Messages: up["messages"],
 		OnDeny: conf.Proxy.OnDeny, Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait,
 		Index: filepath.Join(conf.Dir, "calls.idx"), Idle: conf.SessionIdle,
-		Members: conf.Proxy.Members, Headers: conf.Proxy.Headers,
+		Members: conf.Proxy.Members, Headers: conf.Proxy.Headers, Telemetry: h.export.telemetry(),
 	})
 }
 

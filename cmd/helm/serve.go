@@ -96,6 +96,7 @@ type held struct {
 	gateway *mcp.Gateway // nil: none
 	who     *auth.Auth
 	log     *slog.Logger
+	export  *export
 
 	mu    sync.Mutex
 	again []func() error // what else is read again
@@ -141,7 +142,7 @@ func (h *held) front(servers []mcp.Server, session string) error {
 	g, err := mcp.NewGateway(mcp.GatewayOptions{
 		Kernel: h.Kernel(), Servers: servers, Prefix: conf.Prefix, Share: conf.Share, Log: h.log,
 		Session: auth.SessionName(helm.Caller{}, session), Limits: h.who,
-		Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait, Govern: conf.Govern,
+		Approvals: h.Approvals(), ApprovalWait: conf.ApprovalWait, Govern: conf.Govern, Telemetry: h.export.telemetry(),
 	})
 	if err != nil {
 		return err
@@ -182,12 +183,19 @@ func drainOf(c *state.Config) time.Duration {
 // the configuration says.
 func hold(ctx context.Context, a *app, conf *state.Config, serves face) error {
 	log := slog.New(slog.NewTextHandler(a.errs, nil))
-	s, err := state.Open(ctx, conf, state.Options{Log: log})
+	x, err := exporting(ctx, log)
 	if err != nil {
 		return err
 	}
-	h := &held{State: s, log: log}
-	if h.who, err = whoAsks(conf, s, log); err != nil {
+	defer x.flush(ctx)
+	o := state.Options{Log: log}
+	x.options(&o)
+	s, err := state.Open(ctx, conf, o)
+	if err != nil {
+		return err
+	}
+	h := &held{State: s, log: log, export: x}
+	if h.who, err = whoAsks(conf, s, log, x.telemetry()); err != nil {
 		return errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
 	ended := make(chan struct{})

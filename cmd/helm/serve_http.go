@@ -36,13 +36,18 @@ const endTime = time.Second
 
 // whoAsks returns what knows who asks over HTTP, and how often a caller may, and ends sessions that
 // nobody uses.
-func whoAsks(c *state.Config, s *state.State, log *slog.Logger) (*auth.Auth, error) {
+func whoAsks(c *state.Config, s *state.State, log *slog.Logger, tell state.Telemetry) (*auth.Auth, error) {
 	metadata := ""
 	if c.Issuer != "" {
 		metadata = mcpURL(c, mcpListens(c)) + "/.well-known/oauth-protected-resource"
 	}
+	var refused func(code string)
+	if tell != nil {
+		refused = func(code string) { tell.Tell(state.Fact{Kind: state.Refused, Name: code}) }
+	}
 	return auth.New(auth.Options{
-		Tokens: s.Tokens(), Hosts: c.Hosts, Origins: c.Origins,
+		Refused: refused,
+		Tokens:  s.Tokens(), Hosts: c.Hosts, Origins: c.Origins,
 		SessionHeaders: c.SessionHeaders, SessionRequired: c.SessionRequired,
 		Body: int64(c.Limits.Body), Requests: c.Limits.Requests, CallerRequests: c.Limits.CallerRequests,
 		Denials: c.Limits.Denials, Metadata: metadata, Log: log,

@@ -24,7 +24,7 @@ func TestSessionsEnd(t *testing.T) {
 	s, err := state.Open(t.Context(), conf, state.Options{})
 	require.NoError(t, err)
 	defer s.Close(t.Context())
-	who, err := whoAsks(conf, s, nil)
+	who, err := whoAsks(conf, s, nil, nil)
 	require.NoError(t, err)
 	reason := func(session string) contracts.ReasonCode {
 		defer who.Use(helm.Caller{}, session)()

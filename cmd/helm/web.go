@@ -137,7 +137,7 @@ func (h *held) listens(ctx context.Context, address string) (*auth.Listener, err
 // overWeb serves what is there over HTTP, until the context ends and what runs has ended. What runs
 // then has the time of the drain.
 func (h *held) overWeb(ctx context.Context, l *auth.Listener, handler draining) error {
-	server := auth.Server(handler)
+	server := auth.Server(h.export.served(handler))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {

@@ -10,7 +10,12 @@ import (
 
 // A Telemetry is told by the faces, and by the desk of calls that are handed over, what an observer
 // of the kernel does not hear. That of package integrations/otel makes metrics and spans of it. Its
-// methods are called from many goroutines, while a caller waits: they are to return soon.
+// methods are called from many goroutines, while a caller waits: they are to return soon. If it
+// also has the method
+//
+//	Driver(executor.Driver) (executor.Driver, error)
+//
+// a gateway runs its calls by the driver that it returns, unless that is nil.
 type Telemetry interface {
 	// Tell is told one thing that happened.
 	Tell(Fact)

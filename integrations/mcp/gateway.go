@@ -561,7 +561,7 @@ func (c *client) guard(
 		}
 	}
 	if f.upstream != nil {
-		in.Driver = f
+		in.Driver = c.gateway.spanned(f)
 	}
 	f.begin()
 	d, r := k.Guard(ctx, in)

@@ -32,7 +32,7 @@ func (h *Handler) Guard(ctx context.Context, in helm.Intent) (helm.Decision, hel
 		if f := s.reach(ctx, in.Tool, nil, cancel); f.upstream != nil {
 			p := h.g.options.Kernel.Policy()
 			f.structured = p != nil && p.HasOutput(in.Tool)
-			in.Driver = f
+			in.Driver = h.g.spanned(f)
 			f.begin()
 			defer f.judged()
 		}

@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/faces/state"
 )
 
@@ -75,6 +76,24 @@ func (c *client) traced(r *sdk.CallToolRequest) state.ToolCall {
 	}
 	return state.ToolCall{Tool: r.Params.Name, Session: c.id, Protocol: r.ProtocolVersion(),
 		Request: header.Get(rpcID), Carried: carried}
+}
+
+// spanned returns the driver that runs a call within a span, if the telemetry has such: the
+// server's spans are below it then.
+func (g *Gateway) spanned(f *forward) (d executor.Driver) {
+	spans, ok := g.options.Telemetry.(interface {
+		Driver(executor.Driver) (executor.Driver, error)
+	})
+	if !ok {
+		return f
+	}
+	defer func() {
+		if recover() != nil || d == nil {
+			d = f
+		}
+	}()
+	d, _ = spans.Driver(f)
+	return d
 }
 
 // begin says that the call is given to the kernel now.

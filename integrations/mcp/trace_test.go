@@ -5,8 +5,10 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/faces/state"
 )
 
@@ -162,6 +166,41 @@ func TestTelemetryOfDrift(t *testing.T) {
 			assert.Equal(t, state.Fact{Kind: state.Drifted, Name: "fake"}, f)
 		}
 	}
+}
+
+// spanning has a Driver that returns what a test says.
+type spanning struct {
+	*hearer
+	driver func(executor.Driver) (executor.Driver, error)
+}
+
+func (s spanning) Driver(d executor.Driver) (executor.Driver, error) { return s.driver(d) }
+
+type counting struct {
+	executor.Defined
+	runs *atomic.Int64
+}
+
+func (c counting) Run(ctx context.Context, call contracts.Call) (executor.Result, error) {
+	c.runs.Add(1)
+	return c.Defined.Run(ctx, call)
+}
+
+// TestTelemetryThatRuns: calls run by the driver that telemetry returns, or by the gateway's own.
+func TestTelemetryThatRuns(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	for name, driver := range map[string]func(executor.Driver) (executor.Driver, error){
+		"counts": func(d executor.Driver) (executor.Driver, error) { return counting{d.(executor.Defined), &runs}, nil },
+		"none":   func(executor.Driver) (executor.Driver, error) { return nil, errors.New("no") },
+		"panics": func(executor.Driver) (executor.Driver, error) { panic("driver") },
+	} {
+		g := newGate(t, func(o *GatewayOptions) { o.Telemetry = spanning{&hearer{}, driver} })
+		c := g.connect(nil)
+		r, said := g.call(c, "pinned", `{}`)
+		assert.False(t, r.IsError, "%s: %s", name, said)
+	}
+	assert.EqualValues(t, 1, runs.Load())
 }
 
 func TestRequestID(t *testing.T) {
