@@ -1,14 +1,10 @@
 package helmtest
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence"
 )
 
 // story: a support agent with six tools, one of which streams if the framework has streams. A call
@@ -81,27 +77,4 @@ func story(x *attack) {
 	if err := x.audit(); err != nil {
 		x.breach("%v", err)
 	}
-}
-
-// audit writes a pack, and verifies it with what an auditor has: the pack and the trust state.
-func (x *attack) audit() error {
-	ctx := context.Background()
-	if _, err := x.kernel.Checkpoint(ctx); err != nil {
-		return err
-	}
-	var pack bytes.Buffer
-	if err := evidence.Write(ctx, &pack, x.store, keyOf(kernelKey)); err != nil {
-		return err
-	}
-	r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()),
-		evidence.Options{Trust: x.kernel.Trust(), Origin: suiteOrigin})
-	switch {
-	case err != nil:
-		return err
-	case !r.Success(evidence.Logged):
-		return fmt.Errorf("the pack proves too little: %v", r)
-	case r.Replay.Replayed == 0 || r.Replay.Differing+r.Replay.NotReplayable > 0:
-		return errors.New("the pack does not replay in full")
-	}
-	return nil
 }

@@ -1,4 +1,5 @@
-// Package helmtest tests a program's own parts of helm: its policies, and its store.
+// Package helmtest tests a program's own parts of helm: its policies, its store, and its adapter to
+// an agent framework.
 //
 // [Policy] runs files of cases. [New] makes a kernel for cases that are easier to write in Go:
 //
@@ -32,4 +33,24 @@
 //
 // Run it with -race: half of the contract is about what happens concurrently. It makes about a
 // thousand appends, a quarter of them with -short, and more if they are quick.
+//
+// [AdapterSuite] tests an adapter: it drives the framework's own loop with a scripted model, and
+// counts what tools do where the kernel does not see it. The package examples/adapter has a whole
+// test of this kind:
+//
+//	func TestAdapterSuite(t *testing.T) {
+//		helmtest.AdapterSuite(t, helmtest.Adapter{
+//			Name:  "the framework of one page",
+//			Kinds: []string{"plain"},
+//			Turn:  turn,
+//			Lacks: map[string]string{
+//				"02-changed":  "it has no hooks",
+//				"03-defaults": "it has no hooks",
+//				"07-alias":    "it has no aliases",
+//				"08-streams":  "it has no streams",
+//				"15-ways":     "its loop alone calls tools",
+//				"18-late":     "an agent has the tools that it was made with",
+//			},
+//		})
+//	}
 package helmtest

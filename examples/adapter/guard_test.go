@@ -11,7 +11,6 @@ import (
 )
 
 func TestAdapterSuite(t *testing.T) {
-
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name:  "the framework of one page",
 		Kinds: []string{"plain"},

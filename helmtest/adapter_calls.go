@@ -1,0 +1,179 @@
+package helmtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// kinds: a call that is allowed runs once, and one that is denied does not.
+func kinds(x *attack) {
+	x.play(scene{
+		Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("vault_open"), x.tool("price_list")}},
+		steps: steps(
+			one("note_add", `{"text":"first"}`, runs),
+			one("vault_open", `{"text":"please"}`, denial),
+			one("note_add", `{"n":51,"text":"too much"}`, denial),
+			one("price_list", `{}`, runs),
+			one("note_add", `{ "text" : "last", "n" : 50 }`, runs),
+		),
+	})
+}
+
+// unknownTool: the model makes up a tool, and uses one that no policy declares.
+func unknownTool(x *attack) {
+	notFound := because(contracts.ReasonToolNotFound)
+	x.play(scene{
+		Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("undeclared")}},
+		steps: steps(
+			one("ghost", `{"text":"a"}`, notFound),
+			one("undeclared", `{"text":"a"}`, notFound),
+			one("note_add", `{"text":"after"}`, runs),
+		),
+	})
+}
+
+// aliases: the model calls tools by other names. An alias is judged as the tool that runs, or as a
+// tool that does not exist.
+func aliases(x *attack) {
+	list := steps(
+		one("peek", `{"text":"a"}`, denial), one("price_list", `{}`, receipt), one("jot", `{"text":"a"}`, receipt))
+	list[0][0].judged = []string{"vault_open", "peek"}
+	list[1][0].judged = []string{"vault_open", "price_list"}
+	list[2][0].judged = []string{"note_add", "jot"}
+	x.play(scene{
+		Turn: Turn{
+			Tools: []*ScriptedTool{x.tool("vault_open"), x.tool("note_add")},
+			Alias: map[string]string{"peek": "vault_open", "price_list": "vault_open", "jot": "note_add"},
+		},
+		steps: list,
+	})
+}
+
+// inParallel: 32 calls in one answer of the model, of which every fourth is denied.
+func inParallel(x *attack) {
+	const n = 32
+	var now, most atomic.Int64
+	tool := x.does("note_add", func(ctx context.Context, run int, args []byte) iter.Seq2[string, error] {
+		for at := now.Add(1); ; {
+			m := most.Load()
+			if at <= m || most.CompareAndSwap(m, at) {
+				break
+			}
+		}
+		defer now.Add(-1)
+		return plainAnswer(ctx, run, args)
+	})
+	var list []proposal
+	for i := range n {
+		p := one("note_add", fmt.Sprintf(`{"text":"note %d"}`, i), runs)
+		if i%4 == 3 {
+			p = one("vault_open", fmt.Sprintf(`{"text":"note %d"}`, i), denial)
+		}
+		list = append(list, p)
+	}
+	x.play(scene{
+		Turn:  Turn{Tools: []*ScriptedTool{tool, x.tool("vault_open")}},
+		steps: [][]proposal{list},
+	})
+	x.note("at most %d calls ran at once", most.Load())
+}
+
+// siblings: of several calls in one answer some are denied, and one fails. The others keep their
+// results, and the loop goes on.
+func siblings(x *attack) {
+	failed := errors.New("the list is being printed")
+	x.play(scene{
+		Turn: Turn{Tools: []*ScriptedTool{
+			x.tool("note_add"), x.tool("vault_open"), x.tool("order_find"), x.does("price_list", fails(failed)),
+		}},
+		steps: [][]proposal{
+			{
+				one("note_add", `{"text":"first"}`, runs),
+				one("vault_open", `{}`, denial),
+				one("ghost", `{}`, denial),
+				one("price_list", `{}`, want{reason: contracts.ReasonToolError, error: failed.Error()}),
+				one("order_find", `{"number":"4711"}`, runs),
+			},
+			{one("note_add", `{"text":"after"}`, runs)},
+		},
+	})
+}
+
+// repeats: the framework, and then the model, repeat a call that failed. Each run has an ALLOW and
+// a receipt of its own.
+func repeats(x *attack) {
+	failed := errors.New("the list is being printed")
+	notYet := want{reason: contracts.ReasonToolError, error: failed.Error()}
+	again := func(limit int) *ScriptedTool {
+		n := 0
+		return x.does("price_list", func(ctx context.Context, run int, args []byte) iter.Seq2[string, error] {
+			if n++; n <= limit {
+				return fails(failed)(ctx, run, args)
+			}
+			return plainAnswer(ctx, run, args)
+		})
+	}
+	before := x.ran()
+	_, ok := x.play(scene{
+		Turn:  Turn{Tools: []*ScriptedTool{again(1)}},
+		steps: steps(one("price_list", `{}`, notYet), one("price_list", `{}`, runs)),
+	})
+	if ran := x.ran() - before; ok && ran != 2 {
+		x.fault("two calls that were proposed ran %d times", ran)
+	}
+	// models name their calls as they like: a name that comes again is another call
+	before = x.ran()
+	var list [2]proposal
+	for i := range list {
+		list[i] = one("price_list", `{}`, runs)
+		list[i].id = "call-0"
+		x.play(scene{
+			Turn: Turn{Tools: []*ScriptedTool{x.tool("price_list")}}, steps: steps(list[i]), session: "again",
+		})
+	}
+	if ran := x.ran() - before; ok && ran != 2 {
+		x.fault("two calls that have one name ran %d times", ran)
+	}
+	x.play(scene{
+		Turn:     Turn{Tools: []*ScriptedTool{again(2)}, Repeat: true},
+		steps:    steps(one("price_list", `{}`, receipt)),
+		optional: "the framework repeats no call", loose: true,
+	})
+}
+
+// otherWays: whatever way leads to a tool, its calls are judged.
+func otherWays(x *attack) {
+	if len(x.adapter.Ways) == 0 {
+		x.skipped = append(x.skipped, "the adapter names no Ways")
+		return
+	}
+	for _, way := range x.adapter.Ways {
+		before := len(x.faults)
+		x.play(scene{
+			Turn:  Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("vault_open")}, Way: way},
+			steps: steps(one("vault_open", `{"text":"a"}`, denial), one("note_add", `{"text":"a"}`, receipt)),
+		})
+		for i := before; i < len(x.faults); i++ {
+			x.faults[i] = "by way of " + way + ": " + x.faults[i]
+		}
+	}
+}
+
+// lateTools: tools that are added after the adapter's construction are governed, or do not run.
+func lateTools(x *attack) {
+	x.play(scene{
+		Turn: Turn{
+			Tools: []*ScriptedTool{x.tool("order_find")},
+			Late:  []*ScriptedTool{x.tool("vault_open"), x.tool("note_add")},
+		},
+		steps: steps(
+			one("vault_open", `{"text":"a"}`, denial), one("note_add", `{"text":"a"}`, receipt),
+			one("order_find", `{"number":"1"}`, runs),
+		),
+	})
+}
