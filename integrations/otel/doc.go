@@ -1,7 +1,7 @@
 // Package otel tells OpenTelemetry what a kernel decides and what its tools take:
 //
 //	t, err := helmotel.New(helmotel.Options{TracerProvider: traces, MeterProvider: meters})
-//	pay, err := t.Driver(pay)
+//	pay, err := t.Driver(transfer)
 //	k, err := helm.New(helm.Options{
 //		Policy: p, Key: key, Store: store,
 //		Drivers: map[string]helm.Driver{"pay": pay},

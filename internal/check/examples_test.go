@@ -24,7 +24,7 @@ func TestDocumentExamples(t *testing.T) {
 	var examples []byte
 	for _, name := range []string{
 		"example_test.go", "conformance/example_test.go", "helmtest/example_test.go",
-		"sandbox/example_test.go", "sandbox/testdata/sum/main.go",
+		"sandbox/example_test.go", "sandbox/testdata/sum/main.go", "integrations/otel/example_test.go",
 	} {
 		source, err := os.ReadFile(root + "/" + name)
 		require.NoError(t, err)
