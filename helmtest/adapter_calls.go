@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync/atomic"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -65,8 +66,13 @@ func inParallel(x *attack) {
 				break
 			}
 		}
-		defer now.Add(-1)
-		return plainAnswer(ctx, run, args)
+		return func(yield func(string, error) bool) {
+			defer now.Add(-1)
+			pause, cancel := context.WithTimeout(ctx, 5*time.Millisecond) // let others begin
+			defer cancel()
+			<-pause.Done()
+			plainAnswer(ctx, run, args)(yield)
+		}
 	})
 	var list []proposal
 	for i := range n {
