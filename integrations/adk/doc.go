@@ -9,8 +9,10 @@
 //
 // Not governed are tools that are not wrapped, because the hooks of ADK do not see all of them: no
 // hook sees a streaming tool, and an agent's own hook may change arguments after a plugin judged
-// them. [Plugin] refuses what is not wrapped, and says what it cannot see. Nor is stop_streaming,
-// which ADK answers itself, without an effect on wrapped tools and without a receipt.
+// them. [Plugin] refuses what is not wrapped, and says what it cannot see. Without the plugin ADK
+// answers calls of tools that an agent does not have, and there is no receipt. Not governed either
+// are stop_streaming, which ADK answers itself, without an effect on wrapped tools and without a
+// receipt, and what a hook of the host makes of a result after the call.
 //
 //	refund, err := adk.Tool(k, refund) // k is a *helm.Kernel
 //	guard, err := adk.Plugin(k)

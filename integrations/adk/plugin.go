@@ -87,7 +87,8 @@ func (r *refused) Run(ctx agent.Context, args any) (map[string]any, error) {
 }
 
 func (g *gate) deny(ctx context.Context, name string, args any) map[string]any {
-	return told(g.kernel.Guard(ctx, helm.Intent{Tool: name, Args: encoded(args)}))
+	d, r := g.kernel.Guard(ctx, helm.Intent{Tool: name, Args: encoded(args)})
+	return told(d, r, false)
 }
 
 // begin refuses live sessions, which have no configuration of a run.

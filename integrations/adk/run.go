@@ -122,17 +122,18 @@ func ended(ctx context.Context) context.Context {
 	return ctx
 }
 
-// told returns what the model is told of a call.
-func told(d helm.Decision, r helm.Receipt) map[string]any {
-	text, failed := d.ForModel(r)
+// told returns what the model is told of a call. Text is what a stream consists of, whatever it
+// looks like.
+func told(d helm.Decision, r helm.Receipt, text bool) map[string]any {
+	output, failed := d.ForModel(r)
 	if failed {
-		return map[string]any{"error": text}
+		return map[string]any{"error": output}
 	}
 	var tree crypto.Tree
 	var object map[string]any
-	if tree.Parse([]byte(text), crypto.Limits{Bytes: len(text), Depth: 128, Object: true}) == nil && tree.Canonical() &&
-		json.Unmarshal([]byte(text), &object) == nil && object != nil {
+	if !text && tree.Parse([]byte(output), crypto.Limits{Bytes: len(output), Depth: 128, Object: true}) == nil &&
+		tree.Canonical() && json.Unmarshal([]byte(output), &object) == nil {
 		return object // doubles hold all numbers of canonical JSON
 	}
-	return map[string]any{"result": text}
+	return map[string]any{"result": output}
 }

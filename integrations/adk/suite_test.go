@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/agent/workflowagents/loopagent"
@@ -59,11 +58,7 @@ type desk struct {
 
 // framework returns a tool of ADK made of one of the suite's.
 func framework(s *helmtest.ScriptedTool) (tool.Tool, error) {
-	var schema jsonschema.Schema
-	if err := json.Unmarshal([]byte(`{"type":"object"}`), &schema); err != nil {
-		return nil, err
-	}
-	c := functiontool.Config{Name: s.Name, Description: s.Description, InputSchema: &schema}
+	c := functiontool.Config{Name: s.Name, Description: s.Description}
 	if s.Kind == streamedKind {
 		return functiontool.NewStreaming(c, func(ctx agent.Context, args map[string]any) iter.Seq2[string, error] {
 			b, err := json.Marshal(args)

@@ -28,10 +28,10 @@ const stopStreaming = "stop_streaming"
 // that returns once: the whole stream, after its receipt.
 //
 // A call is judged with the arguments that reach the tool, so with what hooks of ADK made of them.
-// A denial is the result {"error": TEXT}. An output that is a JSON object is the result as it is,
-// any other is {"result": TEXT}. What the tool does to its [session.EventActions] counts only if
-// its output is released or the tool's own error is told. What it writes to the session's state,
-// ADK writes there at once.
+// A denial is the result {"error": TEXT}. An output that is a JSON object is the result as it is;
+// any other, and the text of a stream, is {"result": TEXT}. What the tool does to its
+// [session.EventActions] counts only if its output is released or the tool's own error is told.
+// What it writes to the session's state, ADK writes there at once.
 //
 // Tool returns an error if k or t is nil; if t is guarded already, is long-running, because its
 // result then comes later and from elsewhere, or is of a kind that ADK does not run as a function:
@@ -185,7 +185,8 @@ func (g *guarded) Run(ctx agent.Context, args any) (map[string]any, error) {
 		if !answer.Confirmed {
 			run.rejected = true
 			if len(in.Approvals) == 0 {
-				return told(g.kernel.Guard(ended(ctx), in)), nil
+				d, r := g.kernel.Guard(ended(ctx), in)
+				return told(d, r, false), nil
 			}
 		}
 	}
@@ -195,7 +196,8 @@ func (g *guarded) Run(ctx agent.Context, args any) (map[string]any, error) {
 			*a = *run.actions
 		}
 	}
-	result := told(d, r)
+	_, streams := g.inner.(streaming)
+	result := told(d, r, streams)
 	if d.Pending != nil && answer == nil {
 		if err := ask(ctx, d, result); err != nil {
 			return map[string]any{"error": err.Error()}, nil

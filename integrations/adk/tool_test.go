@@ -45,6 +45,32 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// Of odd arguments those are judged that ADK has, and those run.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ok := `{"text":"\u00e9<&>","n":-9007199254740991}`
+	x := newChat(t, llmagent.Config{Tools: w.guard(w.plain("note"))}, nil, script.Call{Tool: "note", Args: ok},
+		script.Call{Tool: "note", Args: `{"text":"a","extra":1}`}, script.Call{Tool: "note", Args: `{"text":"a","Text":"b"}`},
+		script.Call{Tool: "note", Args: `{"TEXT":"a"}`}, script.Call{Tool: "note"},
+		script.Call{Tool: "note", Args: `{"text":"a","n":51,"n":5}`})
+	x.say(hello())
+	assert.Equal(t, []string{"note ALLOW", "note SCHEMA_VIOLATION", "note ERR_TOOL_ARGS_CANONICALIZATION_FAILED",
+		"note SCHEMA_VIOLATION", "note SCHEMA_VIOLATION", "note ALLOW"}, w.seen())
+	require.Len(t, w.args, 2)
+	assert.JSONEq(t, ok, w.args[0])
+	assert.JSONEq(t, `{"text":"a","n":5}`, w.args[1], "the model's client has dropped the first n")
+}
+
+// The text of a stream is text, even if it looks like a denial.
+func TestStreamOfJSON(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	says := w.streams("slow", func(_ agent.Context, yield func(string, error) bool) { yield(`{"error":"none"}`, nil) })
+	told := newChat(t, llmagent.Config{Tools: w.guard(says)}, nil, script.Call{Tool: "slow"}).say(hello())
+	assert.Equal(t, []map[string]any{{"result": `{"error":"none"}`}}, told)
+}
+
 // A denial, a failure and an unknown tool leave the results of the calls next to them alone.
 func TestSiblings(t *testing.T) {
 	t.Parallel()
@@ -86,13 +112,11 @@ func TestSiblings(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	done := make(chan struct{})
 	mark := func(ctx agent.Context, _ map[string]any) (string, error) {
 		ctx.Actions().StateDelta["mark"] = "made"
 		return "", nil
 	}
 	stays := func(ctx agent.Context, _ map[string]any) (string, error) {
-		defer close(done)
 		<-ctx.Done()
 		time.Sleep(300 * time.Millisecond)
 		ctx.Actions().Escalate = true
@@ -102,7 +126,7 @@ func TestActions(t *testing.T) {
 	x := newChat(t, llmagent.Config{Tools: w.guard(w.does("note", mark), w.does("strict", mark), w.does("slow", stays))},
 		nil, script.Call{Tool: "strict"}, script.Call{Tool: "slow"}, script.Call{Tool: "note", Args: `{"text":"a"}`})
 	told := x.say(hello())
-	<-done
+	<-w.late
 	require.Len(t, told, 3)
 	assert.Contains(t, told[0]["error"], "ERR_CONNECTOR_CONTRACT_DRIFT")
 	assert.Contains(t, told[1]["error"], "TOOL_TIMEOUT")

@@ -62,11 +62,12 @@ type world struct {
 	kernel *helm.Kernel
 	store  *proofgraph.Memory
 	owner  crypto.PrivateKey
-	events []helm.Event
+	late   chan struct{} // gets a value when a tool that outlived its call has ended
 
-	mu   sync.Mutex // protects events and ran
-	ran  []string   // tools that ran, and the arguments with which they did
-	args []string
+	mu     sync.Mutex // protects the fields below
+	events []helm.Event
+	ran    []string // tools that ran, and the arguments with which they did
+	args   []string
 }
 
 func key(t *testing.T, seed byte) crypto.PrivateKey {
@@ -82,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	p, err := guardian.Compile(doc)
 	require.NoError(t, err)
-	w := &world{t: t, store: proofgraph.NewMemory(), owner: key(t, 7)}
+	w := &world{t: t, store: proofgraph.NewMemory(), owner: key(t, 7), late: make(chan struct{}, 8)}
 	public, err := crypto.PublicOf(w.owner)
 	require.NoError(t, err)
 	trust, err := registry.New(0, registry.Key{Name: "ann", Public: public, Role: registry.Approver, Roles: []string{"owner"}})
@@ -96,9 +97,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) observe(_ context.Context, e helm.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !e.Late {
-		w.events = append(w.events, e)
+	if e.Late {
+		w.late <- struct{}{}
+		return
 	}
+	w.events = append(w.events, e)
 }
 
 // audit closes the kernel, and verifies the log.
@@ -339,6 +342,13 @@ type function interface {
 	tool.Tool
 	Declaration() *genai.FunctionDeclaration
 	Run(ctx agent.Context, args any) (map[string]any, error)
+}
+
+// careless is a tool that asks nobody.
+type careless struct{ function }
+
+func (c careless) Run(ctx agent.Context, args any) (map[string]any, error) {
+	return c.function.Run(agent.NewToolContext(ctx.WithDelta(&agent.CommonContextDelta{}), "", nil, nil), args)
 }
 
 // renamed is a tool that has another name than it is declared with.
