@@ -13,6 +13,10 @@
 //	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "bob"}, Session: "bob/chat-1"})
 //	answer, err := a.Generate(ctx, messages)
 //
+// Nor is governed what a tool does besides its result: the events that an agent in a tool emits
+// while it runs (EmitInternalEvents) are out before there is a receipt, and one that reads the
+// whole history (WithFullChatHistoryAsInput) works on more than the arguments that were judged.
+//
 // Caller and session come from the context with which the host runs the agent, as above. Nothing of
 // a call's identity comes from the model, and a call's ID is no idempotency key.
 //
@@ -45,7 +49,13 @@
 // in a string, in bytes, or decoded. The call is judged again then, so an approval fits the same
 // arguments of the same caller only, and data of any other form approves nothing. A call is
 // interrupted once: if it is still denied after that, the model is told so. A call that is
-// interrupted and not resumed stays so, and is not judged again.
+// interrupted and not resumed stays so, and is not judged again. Under [WithoutInterrupts], and in
+// a direct call, the model is told of the denial at once.
+//
+// While a run is interrupted the framework keeps the results of the other calls in the checkpoint,
+// by the IDs of the calls. Of two calls with one ID the one that waits is taken for the one that
+// ran: it is not run, and the model is shown the other's result. And who may write to the
+// checkpoint store may change these results.
 //
 // A tool may interrupt its run itself, as an agent in a tool does whose own calls wait. That is a
 // TOOL_ERROR in its receipt, and when it is resumed the call is judged again. So a tool that asks
@@ -60,5 +70,8 @@
 // in canonical JSON, as an MCP server would list it: see [List]. The name is that at construction.
 // A tool that has another one later has no Info, and keeps being judged by the first.
 //
-// Everything in this package is safe for concurrent use if the tools are.
+// Everything in this package is safe for concurrent use if the tools are. Eino v0.9.13 has a data
+// race of its own if an agent is streamed and one answer has several calls of enhanced tools:
+// ToolsNode.Stream keeps the errors of all their results in one variable. This package returns no
+// result that has such an error.
 package eino

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/cloudwego/eino/callbacks"
+	"github.com/cloudwego/eino/components"
 	"github.com/cloudwego/eino/components/tool"
+	"github.com/cloudwego/eino/components/tool/utils"
 	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/schema"
 	"github.com/stretchr/testify/assert"
@@ -138,7 +142,7 @@ func TestShown(t *testing.T) {
 			w := desk(t)
 			a := newAgent(t, governed(t, w.Kernel, makeTool(&e, kind, "jot", says(`{"b": 1.0,`, ` "a":"<é>"}`)),
 				makeTool(&e, kind, "note", says("plain ", "text"))),
-				calls(script.Call("1", "jot", `{}`), script.Call("2", "note", `{"text":"a"}`)),
+				calls(script.Call("1", "jot", `{}`)), calls(script.Call("2", "note", `{"text":"a"}`)),
 				calls(script.Call("3", "note", `{"text":"a","n":51}`)))
 			answer, err := a.run(host(t), streamed)
 			require.NoError(t, err, kind)
@@ -165,7 +169,7 @@ func TestApproval(t *testing.T) {
 			var e effects
 			w := desk(t)
 			a := newAgent(t, governed(t, w.Kernel, makeTool(&e, kind, "pay", says("paid")),
-				makeTool(&e, kind, "note", says("noted"))),
+				makeTool(&e, plain, "note", says("noted"))),
 				calls(script.Call("1", "note", `{"text":"a"}`), script.Call("2", "pay", `{"to":"ann"}`)))
 			_, err := a.run(host(t), streamed)
 			interrupt, q := asked(t, err)
@@ -441,4 +445,85 @@ func TestNoKernel(t *testing.T) {
 		assert.Contains(t, shown["2"], "KERNEL_SEALED", kind)
 		assert.Empty(t, e.all())
 	}
+}
+
+// A run that nobody can resume goes on.
+func TestWithoutInterrupts(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		var e effects
+		w := desk(t)
+		a := newAgent(t, governed(t, w.Kernel, makeTool(&e, kind, "pay", says("paid")), makeTool(&e, kind, "jot", says("ok"))),
+			calls(script.Call("1", "jot", `{}`), script.Call("2", "pay", `{"to":"ann"}`)))
+		answer, err := a.run(helmeino.WithoutInterrupts(host(t)), false)
+		require.NoError(t, err, kind)
+		assert.Equal(t, "done", answer.Content)
+		assert.Equal(t, "ok", a.shown()["1"])
+		assert.Contains(t, a.shown()["2"], "pay was denied: APPROVAL_REQUIRED", kind)
+		assert.Len(t, e.all(), 1)
+
+		// Nor does a call that is none of an agent's interrupt anything.
+		if wrapped, err := helmeino.Tool(w.Kernel, makeTool(&e, plain, "pay", says("paid"))); assert.NoError(t, err) {
+			text, err := wrapped.(tool.InvokableTool).InvokableRun(host(t), `{"to":"ann"}`)
+			require.NoError(t, err)
+			assert.Contains(t, text, "pay was denied: APPROVAL_REQUIRED")
+		}
+	}
+}
+
+// Of two calls with one ID the framework keeps one result when it is interrupted. Nothing runs for
+// that without a receipt, and nothing twice.
+func TestSharedID(t *testing.T) {
+	t.Parallel()
+	var e effects
+	w := desk(t)
+	a := newAgent(t, governed(t, w.Kernel, makeTool(&e, plain, "pay", says("paid")), makeTool(&e, plain, "jot", says("ok"))),
+		calls(script.Call("1", "jot", `{}`), script.Call("1", "pay", `{"to":"ann"}`)))
+	_, err := a.run(host(t), false)
+	interrupt, q := asked(t, err)
+	yes, err := q.Approve(kerneltest.SeedKey(t, owner))
+	require.NoError(t, err)
+	_, err = a.run(compose.ResumeWithData(host(t), interrupt, `{"approvals":[`+string(yes)+`]}`), false)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"jot{}"}, e.all())
+	assert.ElementsMatch(t, []string{"jot ALLOW", "pay APPROVAL_REQUIRED"}, receipts(w))
+	for _, m := range a.model.Shown() {
+		assert.Equal(t, "ok", m.Content, "Eino has changed: say so in doc.go")
+	}
+}
+
+// Callbacks of the host hear of a call that runs, once, and know the tool's own type.
+func TestCallbacks(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		var e effects
+		w := desk(t)
+		var mu sync.Mutex
+		var heard []string
+		h := callbacks.NewHandlerBuilder().OnStartFn(
+			func(ctx context.Context, i *callbacks.RunInfo, _ callbacks.CallbackInput) context.Context {
+				if i.Component == components.ComponentOfTool {
+					mu.Lock()
+					defer mu.Unlock()
+					heard = append(heard, i.Name+" "+i.Type)
+				}
+				return ctx
+			}).Build()
+		a := newAgent(t, governed(t, w.Kernel, makeTool(&e, kind, "note", says("ok"))),
+			calls(script.Call("1", "note", `{"text":"a"}`), script.Call("2", "note", `{"text":"a","n":51}`)))
+		_, err := a.run(host(t), false, compose.WithCallbacks(h))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"note "}, heard, "%s: the other call never came to the tool", kind)
+	}
+	w := desk(t)
+	type words struct{ Text string }
+	made, err := utils.InferTool("jot", "Jots.", func(context.Context, words) (string, error) { return "", nil })
+	require.NoError(t, err)
+	wrapped, err := helmeino.Tool(w.Kernel, made)
+	require.NoError(t, err)
+	had, _ := components.GetType(made)
+	has, _ := components.GetType(wrapped)
+	assert.Equal(t, had, has)
+	assert.NotEmpty(t, has)
+	assert.Equal(t, components.IsCallbacksEnabled(made), components.IsCallbacksEnabled(wrapped))
 }

