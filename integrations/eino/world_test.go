@@ -39,6 +39,9 @@ tools:
   pay:
     effect: write
     input: {type: object, required: [to], properties: {to: {type: string}}}
+  clerk:
+    effect: write
+    input: {type: object, required: [request], properties: {request: {type: string}}}
   brief:
     effect: read
     input: {type: object, properties: {text: {type: string}}}
@@ -46,7 +49,7 @@ tools:
 rules:
   - {id: vault, deny: vault}
   - {id: much, deny: note, when: {arg: /n, gt: 50}}
-  - {id: desk, allow: [note, jot, pay, brief]}
+  - {id: desk, allow: [note, jot, pay, brief, clerk]}
 requires:
   - {id: owner, tools: [pay], all: [{approval: {roles: [owner], ttl: 10m}}]}
 `
