@@ -25,17 +25,18 @@ func kinds(x *attack) {
 	})
 }
 
-// unknownTool: the model makes up a tool, and uses one that no policy declares.
+// unknownTool: the model makes up a tool, writes a name that is none, and uses a tool that no
+// policy declares.
 func unknownTool(x *attack) {
 	notFound := because(contracts.ReasonToolNotFound)
-	x.play(scene{
-		Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("undeclared")}},
-		steps: steps(
-			one("ghost", `{"text":"a"}`, notFound),
-			one("undeclared", `{"text":"a"}`, notFound),
-			one("note_add", `{"text":"after"}`, runs),
-		),
-	})
+	list := steps(
+		one("ghost", `{"text":"a"}`, notFound),
+		one("undeclared", `{"text":"a"}`, notFound),
+		one("note add", `{"text":"a"}`, because(contracts.ReasonIntentMalformed)),
+		one("note_add", `{"text":"after"}`, runs),
+	)
+	list[2][0].judged = []string{contracts.Hashed(list[2][0].tool)} // as a record names it
+	x.play(scene{Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("undeclared")}}, steps: list})
 }
 
 // aliases: the model calls tools by other names. An alias is judged as the tool that runs, or as a

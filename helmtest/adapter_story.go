@@ -7,13 +7,18 @@ import (
 	"github.com/helmkernel/helm/contracts"
 )
 
-// story: a support agent with six tools, one of which streams if the framework has streams. A call
-// is denied, a tool does not exist, an approval is given and another one refused. An auditor who
+// story: a support agent with six tools of all kinds, one of which answers in pieces. A call is
+// denied, a tool does not exist, an approval is given and another one refused. An auditor who
 // has the pack makes every verdict again.
 func story(x *attack) {
 	tools := []*ScriptedTool{
 		x.tool("order_find"), x.does("order_track", answers("packed, ", "sent, ", "run-%d")), x.tool("price_list"),
 		x.tool("note_add"), x.tool("mail_send"), x.tool("refund"),
+	}
+	kinds := x.adapter.Kinds
+	first := slices.Index(kinds, x.kind)
+	for i, t := range tools { // one agent has tools of all kinds
+		t.Kind = kinds[(first+i)%len(kinds)]
 	}
 	session := "story"
 	turn := func(list ...proposal) (Answer, bool) {
