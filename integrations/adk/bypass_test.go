@@ -18,7 +18,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/helmkernel/helm/integrations/adk"
-	"github.com/helmkernel/helm/integrations/adk/script"
+	"github.com/helmkernel/helm/integrations/adk/internal/script"
 )
 
 // Each test first shows a way round on bare ADK, of this version. If one of them fails there, ADK

@@ -26,7 +26,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/helmtest"
 	"github.com/helmkernel/helm/integrations/adk"
-	"github.com/helmkernel/helm/integrations/adk/script"
+	"github.com/helmkernel/helm/integrations/adk/internal/script"
 )
 
 func TestSuite(t *testing.T) {

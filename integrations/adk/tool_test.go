@@ -21,7 +21,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/integrations/adk"
-	"github.com/helmkernel/helm/integrations/adk/script"
+	"github.com/helmkernel/helm/integrations/adk/internal/script"
 )
 
 // A call is judged, and run with the bytes that were judged; the model gets what was released.

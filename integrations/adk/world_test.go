@@ -27,7 +27,7 @@ import (
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/integrations/adk"
-	"github.com/helmkernel/helm/integrations/adk/script"
+	"github.com/helmkernel/helm/integrations/adk/internal/script"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"

@@ -20,7 +20,7 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/integrations/adk"
-	"github.com/helmkernel/helm/integrations/adk/script"
+	"github.com/helmkernel/helm/integrations/adk/internal/script"
 	"github.com/helmkernel/helm/policy"
 	"github.com/helmkernel/helm/proofgraph"
 )
