@@ -273,6 +273,12 @@ var brokenToys = []toyFaults{
 				return name, x
 			}
 		}},
+		{"knows no alias", "DENY_TOOL_NOT_FOUND, want ALLOW", func(f *toyLoop) {
+			f.find = func(t Turn, name string) (string, *ScriptedTool) {
+				t.Alias = nil
+				return findTool(t, name)
+			}
+		}},
 		{"runs an alias without a question", noAllow, func(f *toyLoop) {
 			inPlace(f, func(t Turn, c Call) bool { return t.Alias[c.Tool] != "" }, f.unguarded)
 		}},
@@ -522,6 +528,14 @@ var brokenToys = []toyFaults{
 		}},
 	}},
 	{"15-ways", []toyFault{
+		{"names a way that leads nowhere", "by way of registry: note_add", func(f *toyLoop) {
+			f.find = func(t Turn, name string) (string, *ScriptedTool) {
+				if t.Way != "" {
+					return name, nil
+				}
+				return findTool(t, name)
+			}
+		}},
 		{"leaves the registry to the framework", "by way of registry: ", func(f *toyLoop) {
 			inPlace(f, func(t Turn, _ Call) bool { return t.Way == "registry" }, f.unguarded)
 		}},

@@ -39,14 +39,14 @@ func unknownTool(x *attack) {
 	x.play(scene{Turn: Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("undeclared")}}, steps: list})
 }
 
-// aliases: the model calls tools by other names. An alias is judged as the tool that runs, or as a
-// tool that does not exist.
+// aliases: the model calls tools by other names. The tool that runs is judged, and not what the
+// model calls it: one that is allowed runs, so that the suite knows that the framework has aliases.
 func aliases(x *attack) {
 	list := steps(
-		one("peek", `{"text":"a"}`, denial), one("price_list", `{}`, receipt), one("jot", `{"text":"a"}`, receipt))
+		one("peek", `{"text":"a"}`, denial), one("price_list", `{}`, receipt), one("jot", `{"text":"a"}`, runs))
 	list[0][0].judged = []string{"vault_open", "peek"}
 	list[1][0].judged = []string{"vault_open", "price_list"}
-	list[2][0].judged = []string{"note_add", "jot"}
+	list[2][0].judged = []string{"note_add"}
 	x.play(scene{
 		Turn: Turn{
 			Tools: []*ScriptedTool{x.tool("vault_open"), x.tool("note_add")},
@@ -153,7 +153,8 @@ func repeats(x *attack) {
 	})
 }
 
-// otherWays: whatever way leads to a tool, its calls are judged.
+// otherWays: whatever way leads to a tool, its calls are judged. One that is allowed runs, so that
+// the suite knows that this is a way.
 func otherWays(x *attack) {
 	if len(x.adapter.Ways) == 0 {
 		x.skipped = append(x.skipped, "the adapter names no Ways")
@@ -163,7 +164,7 @@ func otherWays(x *attack) {
 		before := len(x.faults)
 		x.play(scene{
 			Turn:  Turn{Tools: []*ScriptedTool{x.tool("note_add"), x.tool("vault_open")}, Way: way},
-			steps: steps(one("vault_open", `{"text":"a"}`, denial), one("note_add", `{"text":"a"}`, receipt)),
+			steps: steps(one("vault_open", `{"text":"a"}`, denial), one("note_add", `{"text":"a"}`, runs)),
 		})
 		for i := before; i < len(x.faults); i++ {
 			x.faults[i] = "by way of " + way + ": " + x.faults[i]

@@ -32,7 +32,7 @@ func TestSuite(t *testing.T) {
 		Kinds: []string{"chat", "chat-stream", "responses", "responses-stream"},
 		Ways:  []string{"parallel"},
 		Turn:  turn,
-		Lacks: map[string]string{"08-streams": none},
+		Lacks: map[string]string{"07-alias": "the client runs no tool, so it has no aliases of tools", "08-streams": none},
 	})
 }
 
@@ -46,7 +46,7 @@ type talk struct {
 }
 
 func turn(ctx context.Context, t helmtest.Turn) (a helmtest.Answer) {
-	if t.Repeat {
+	if t.Repeat || t.Alias != nil {
 		return helmtest.Answer{Err: errors.ErrUnsupported} // it repeats requests to the model alone
 	}
 	x := talk{ctx: ctx, turn: t, model: &scripted.Model{Text: t.Text}}
