@@ -273,7 +273,7 @@ var brokenToys = []toyFaults{
 				return name, x
 			}
 		}},
-		{"knows no alias", "DENY_TOOL_NOT_FOUND, want ALLOW", func(f *toyLoop) {
+		{"knows no alias", "jot has a receipt (DENY_TOOL_NOT_FOUND)", func(f *toyLoop) {
 			f.find = func(t Turn, name string) (string, *ScriptedTool) {
 				t.Alias = nil
 				return findTool(t, name)
