@@ -16,6 +16,7 @@
 // Nor is governed what a tool does besides its result: the events that an agent in a tool emits
 // while it runs (EmitInternalEvents) are out before there is a receipt, and one that reads the
 // whole history (WithFullChatHistoryAsInput) works on more than the arguments that were judged.
+// Options of the host (tool.Option) are no arguments, and are not judged.
 //
 // Caller and session come from the context with which the host runs the agent, as above. Nothing of
 // a call's identity comes from the model, and a call's ID is no idempotency key.

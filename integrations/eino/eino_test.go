@@ -527,3 +527,111 @@ func TestCallbacks(t *testing.T) {
 	assert.NotEmpty(t, has)
 	assert.Equal(t, components.IsCallbacksEnabled(made), components.IsCallbacksEnabled(wrapped))
 }
+
+// A middleware that the host adds itself and a wrapped tool judge a call once; if something between
+// them changes the arguments, each judges what it gets.
+func TestMiddlewareAndTool(t *testing.T) {
+	t.Parallel()
+	var e effects
+	w := desk(t)
+	wrapped, err := helmeino.Tool(w.Kernel, makeTool(&e, plain, "note", says("ok")))
+	require.NoError(t, err)
+	c := compose.ToolsNodeConfig{Tools: []tool.BaseTool{wrapped},
+		ToolCallMiddlewares: []compose.ToolMiddleware{helmeino.Middleware(w.Kernel)}}
+	list := calls(script.Call("1", "note", `{"text":"a"}`))
+	shown, err := node(t, c, list)
+	require.NoError(t, err)
+	assert.Equal(t, "ok", shown["1"])
+	assert.Equal(t, []string{"note ALLOW"}, receipts(w))
+
+	c.ToolCallMiddlewares = append(c.ToolCallMiddlewares, changes(`{"text":"a","n":5000}`))
+	shown, err = node(t, c, list)
+	require.NoError(t, err)
+	assert.Contains(t, shown["1"], "note was denied")
+	assert.Equal(t, []string{`note{"n":1,"text":"a"}`}, e.all())
+	assert.Contains(t, receipts(w), "note POLICY_VIOLATION")
+
+	// One that answers in place of the tool has nothing released.
+	c, err = helmeino.Config(w.Kernel, compose.ToolsNodeConfig{Tools: []tool.BaseTool{wrapped}})
+	require.NoError(t, err)
+	c.ToolCallMiddlewares = append(c.ToolCallMiddlewares, compose.ToolMiddleware{
+		Invokable: func(compose.InvokableToolEndpoint) compose.InvokableToolEndpoint {
+			return func(context.Context, *compose.ToolInput) (*compose.ToolOutput, error) {
+				return &compose.ToolOutput{Result: "made up"}, nil
+			}
+		}})
+	shown, err = node(t, c, list)
+	require.NoError(t, err)
+	assert.NotContains(t, shown["1"], "made up")
+	assert.Contains(t, receipts(w), "note TOOL_ERROR")
+}
+
+// Arguments that are no JSON, and none at all, are denials with a receipt.
+func TestNoArguments(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		for _, args := range []string{"", "null", "jot", `{"text":`, "[]"} {
+			var e effects
+			w := desk(t)
+			shown, err := node(t, governed(t, w.Kernel, makeTool(&e, kind, "jot", says("ok"))),
+				calls(script.Call("1", "jot", args)))
+			require.NoError(t, err)
+			assert.Contains(t, shown["1"], "jot was denied", "%s %q", kind, args)
+			assert.Len(t, receipts(w), 1)
+			assert.Empty(t, e.all())
+		}
+	}
+}
+
+// A tool may interrupt in the way that Eino had before interrupts had addresses.
+func TestOldInterrupt(t *testing.T) {
+	t.Parallel()
+	var e effects
+	w := desk(t)
+	first := true
+	asks := makeTool(&e, plain, "jot", func(context.Context, string) ([]string, error) {
+		if first {
+			first = false
+			return nil, compose.InterruptAndRerun //lint:ignore SA1019 it is what is tested
+		}
+		return []string{"ok"}, nil
+	})
+	a := newAgent(t, governed(t, w.Kernel, asks), calls(script.Call("1", "jot", `{}`)))
+	_, err := a.run(host(t), false)
+	_, ok := compose.ExtractInterruptInfo(err)
+	require.True(t, ok, "%v", err)
+	_, err = a.run(host(t), false)
+	require.NoError(t, err)
+	assert.Equal(t, "ok", a.shown()["1"])
+	assert.Equal(t, []string{"jot TOOL_ERROR", "jot ALLOW"}, receipts(w))
+}
+
+// A stream without an end is left when its time is up.
+func TestEndlessStream(t *testing.T) {
+	t.Parallel()
+	w := desk(t)
+	left := make(chan struct{})
+	endless := struct {
+		*info
+		streams
+	}{&info{schema.ToolInfo{Name: "brief"}}, streams{
+		func(context.Context, string) (*schema.StreamReader[string], error) {
+			r, w := schema.Pipe[string](0)
+			go func() {
+				defer close(left)
+				defer w.Close()
+				for !w.Send("", nil) {
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			return r, nil
+		}}}
+	shown, err := node(t, governed(t, w.Kernel, endless), calls(script.Call("1", "brief", `{}`)))
+	require.NoError(t, err)
+	assert.Contains(t, shown["1"], "TOOL_TIMEOUT")
+	select {
+	case <-left:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the stream was not closed")
+	}
+}

@@ -61,8 +61,8 @@ func (c *call) guard(ctx context.Context, args string) (helm.Decision, helm.Rece
 	}
 	d, r := c.kernel.Guard(ctx, in)
 	if err := d.Err(); d.Allowed() && err != nil {
-		if _, ok := compose.IsInterruptRerunError(err); ok && interruptible(ctx) {
-			return d, r, tool.CompositeInterrupt(ctx, nil, runsInto, err)
+		if interrupt := interruptOf(ctx, err); interrupt != nil {
+			return d, r, interrupt
 		}
 	}
 	if d.Pending != nil && !resumed && !c.final && interruptible(ctx) && ctx.Value(refuseKey{}) == nil {
@@ -71,6 +71,19 @@ func (c *call) guard(ctx context.Context, args string) (helm.Decision, helm.Rece
 		}
 	}
 	return d, r, nil
+}
+
+// interruptOf returns the interrupt that the error of a tool is, as one of the call, or nil. One of
+// the form that Eino had before it had addresses has no parts, and is passed on as it is.
+func interruptOf(ctx context.Context, err error) error {
+	if _, ok := compose.IsInterruptRerunError(err); !ok || !interruptible(ctx) {
+		return nil
+	}
+	all := tool.CompositeInterrupt(ctx, nil, runsInto, err)
+	if _, ok := compose.IsInterruptRerunError(all); !ok {
+		return err
+	}
+	return all
 }
 
 // interruptible reports whether the call is one of an agent or graph, and not a direct one.

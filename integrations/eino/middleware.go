@@ -19,10 +19,10 @@ import (
 // Middleware returns what has k judge the calls of all tools of a ToolsNode, of all four kinds,
 // whether Tool wrapped them or not. A call of one that is wrapped is judged once.
 //
-// It must be the last one in ToolCallMiddlewares. A tool that is wrapped gets the judged arguments,
-// whatever later middlewares make of them. One that is not wrapped gets what they make of them, and
-// that was not judged. In a ChatModelAgent the middlewares of the agent are later ones: if they
-// change arguments, wrap the tools and leave this out, and what they change is judged.
+// It must be the last one in ToolCallMiddlewares. What later ones make of the arguments was not
+// judged: a tool that is wrapped judges the call again then, and one that is not gets it as it is.
+// In a ChatModelAgent the middlewares of the agent are later ones: if they change arguments, wrap
+// the tools and leave this out, and what they change is judged.
 //
 // The call is judged by the name that the model used, so a name that is an alias is a tool of its
 // own to the policy. A tool whose definition the policy pins is denied, since a middleware does not
@@ -46,7 +46,8 @@ var errUnknown = errors.New("there is no such tool here: use one of the tools yo
 
 // Config returns a configuration of a ToolsNode that k governs: each of its tools is wrapped by
 // [Tool], unless it is already, [Middleware] is its last middleware, and [UnknownTool] handles
-// unknown tools. Nothing of the one that was passed is changed.
+// unknown tools. Nothing of the one that was passed is changed. What middlewares after that one
+// make of the arguments of its tools has no effect: the tools get the judged ones.
 //
 // It returns an error for a tool that Tool refuses, for two tools of one name, for aliases of
 // names, which a middleware sees in place of the name (wrap the tools, and leave the middleware
@@ -97,6 +98,7 @@ type middleware struct {
 // A pass is for a wrapped tool, whose call the middleware has had judged already. It is used once.
 type pass struct {
 	kernel         *helm.Kernel
+	own            *governed // the tool that it is for; nil: any of that name, with these arguments
 	name, args, id string
 	taker          atomic.Pointer[governed]
 }
@@ -104,8 +106,12 @@ type pass struct {
 type passKey struct{}
 
 // isFor reports whether the pass is for this call, and uses it up.
-func (p *pass) isFor(g *governed, id string) bool {
-	return p.kernel == g.kernel && p.name == g.name && p.id == id && p.taker.CompareAndSwap(nil, g)
+func (p *pass) isFor(g *governed, args, id string) bool {
+	fits := p.own == g
+	if p.own == nil {
+		fits = p.kernel == g.kernel && p.name == g.name && p.args == args
+	}
+	return fits && p.id == id && p.taker.CompareAndSwap(nil, g)
 }
 
 var errReplaced = errors.New("eino: the tool was not called, or another one was in its place")
@@ -120,7 +126,7 @@ func (m *middleware) judged(
 		c.definition = func() contracts.Digest { return own.definition(ctx) }
 	}
 	c.run = func(ctx context.Context, args string) (executor.Result, error) {
-		p := &pass{kernel: m.kernel, name: in.Name, args: args, id: compose.GetToolCallID(ctx)}
+		p := &pass{kernel: m.kernel, own: own, name: in.Name, args: args, id: compose.GetToolCallID(ctx)}
 		next := *in
 		next.Arguments = args
 		result, err := run(context.WithValue(ctx, passKey{}, p), &next)

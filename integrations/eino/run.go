@@ -202,6 +202,9 @@ func drain[T any](
 		if _, ended := schema.GetSourceName(err); ended && err != nil {
 			continue // one of several streams
 		}
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

@@ -166,7 +166,7 @@ func (g *governed) definition(ctx context.Context) contracts.Digest {
 // call returns a call of the tool that is to be judged, or nil and the judged arguments if the
 // middleware has had this very call judged.
 func (g *governed) call(ctx context.Context, args string, run runner) (c *call, judged string) {
-	if p, ok := ctx.Value(passKey{}).(*pass); ok && p.isFor(g, compose.GetToolCallID(ctx)) {
+	if p, ok := ctx.Value(passKey{}).(*pass); ok && p.isFor(g, args, compose.GetToolCallID(ctx)) {
 		return nil, p.args
 	}
 	return &call{kernel: g.kernel, name: g.name, run: run,
