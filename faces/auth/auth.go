@@ -46,7 +46,7 @@ type Options struct {
 	Requests       int          // the most at once; 0 is 1,024
 	CallerRequests int          // the most at once of one caller; 0 is 256
 	Denials        int          // denied calls of a caller, a minute; 0 is 120
-	Refused        func(string) // is told the code of each request that is refused unjudged; nil: nobody is
+	Refused        func(string) // is told the code of each error of HELM's own that is no denial; nil: nobody is
 	Metadata       string       // URL of the protected resource's metadata (RFC 9728), which a 401 names
 	Log            *slog.Logger // hears of a handler that panics, and not what it panicked with; nil: nobody does
 	Now            func() time.Time

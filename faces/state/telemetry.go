@@ -45,7 +45,7 @@ type Kind int
 
 // Kinds of facts, with the name that a fact has.
 const (
-	Refused Kind = iota + 1 // a request was refused and nothing of it judged; the code, such as helm_forbidden
+	Refused Kind = iota + 1 // HELM answered a request with an error, and not with a denial; its code, as helm_forbidden
 	Unknown                 // a result was reported of a call that is not open
 	Opened                  // a call was handed over
 	Settled                 // one that was handed over has an outcome; the contracts.Outcome, such as EXECUTED

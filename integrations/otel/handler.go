@@ -17,7 +17,8 @@ var propagator propagation.TraceContext
 // Handler returns a handler that serves each request within a server's span: below the client's, if
 // a header traceparent names it. The span has the method and the status; the path is not in it,
 // which may have ids. A proxy that was given t calls it "chat" and the model. If next panics the
-// span ends, and the panic goes on.
+// span ends, and the panic goes on. The ResponseWriter of next is an http.Flusher; whatever else
+// that of the server can do is reached by an http.ResponseController.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, span := t.serve(r)
@@ -69,7 +70,7 @@ type answer struct {
 }
 
 func (a *answer) WriteHeader(status int) {
-	if a.status == 0 && status >= 200 {
+	if final := status >= 200 || status == http.StatusSwitchingProtocols; final && a.status == 0 {
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
