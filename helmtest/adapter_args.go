@@ -93,6 +93,7 @@ func oddValues(x *attack) {
 		one("note_add", `{"text":"\ud800"}`, denial),
 		one("note_add", `{"text":"a","n":5`, denial),
 		one("note_add", `["text"]`, denial),
+		one("price_list", ``, receipt), // nothing at all, for a tool without arguments
 		one("note_add", `{"text":"a","n":-9007199254740991}`, runs),
 	)
 }

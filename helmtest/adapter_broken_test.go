@@ -185,6 +185,16 @@ var brokenToys = []toyFaults{
 		}},
 		{"allows without running", "was allowed, and no tool ran", runsAs(
 			func(context.Context, *ScriptedTool, []byte) (string, error) { return "{}", nil })},
+		{"runs tools without a kernel", "plain: note_add ran without a durable ALLOW of its own", func(f *toyLoop) {
+			f.call = func(ctx context.Context, t Turn, c Call) (Shown, *contracts.ApprovalRequest) {
+				if t.Kernel.Err() == nil {
+					return f.honestCall(ctx, t, c)
+				}
+				s, _ := f.unguarded(ctx, t, c)
+				s.Call = c.ID
+				return s, nil
+			}
+		}},
 		{"hangs", "the turn did not return", func(f *toyLoop) {
 			f.patience = 2 * time.Second
 			f.finish = func(*Answer) { time.Sleep(3 * time.Second) }

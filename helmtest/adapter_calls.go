@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,29 @@ func kinds(x *attack) {
 			one("note_add", `{ "text" : "last", "n" : 50 }`, runs),
 		),
 	})
+	sealed(x)
+}
+
+// sealed: a kernel that takes no calls any more records none, and no tool runs.
+func sealed(x *attack) {
+	y, err := newAttack(x.adapter, x.kind, x.patience)
+	if err == nil {
+		err = y.kernel.Close()
+	}
+	if err != nil {
+		x.breach("%v", err)
+		return
+	}
+	a, _ := y.play(scene{
+		Turn:  Turn{Tools: []*ScriptedTool{y.tool("note_add")}},
+		steps: steps(one("note_add", `{"text":"a"}`, receipt)), loose: true,
+	})
+	x.breaches = append(x.breaches, y.breaches...)
+	for _, s := range a.Shown {
+		if !strings.Contains(s.Text, string(contracts.ReasonKernelSealed)) {
+			x.fault("the kernel is closed, and the model was shown %s", brief([]byte(s.Text)))
+		}
+	}
 }
 
 // unknownTool: the model makes up a tool, writes a name that is none, and uses a tool that no
