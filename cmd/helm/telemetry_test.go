@@ -33,13 +33,7 @@ const secretWord = "xyzzy"
 // makes one. It returns what was logged.
 func holding(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, state.Create(dir, state.CreateOptions{}))
-	conf, err := state.ReadConfig(filepath.Join(dir, "helm.yaml"))
-	require.NoError(t, err)
-	var log lockedText
-	a := &app{errs: &log, stdout: io.Discard}
-	require.NoError(t, hold(t.Context(), a, conf, func(ctx context.Context, _ *app, h *held) error {
+	return holdingBy(t, func(*state.Config) {}, func(ctx context.Context, _ *app, h *held) error {
 		in := helm.Intent{Tool: "pay", Args: []byte(`{"a": "` + secretWord + `"}`), Session: "s-" + secretWord}
 		for range 3 {
 			d, _ := h.Kernel().Guard(ctx, in)
@@ -50,7 +44,19 @@ func holding(t *testing.T) string {
 			httptest.NewRequest(http.MethodGet, "http://elsewhere.example/", nil))
 		assert.Equal(t, http.StatusMisdirectedRequest, served.Code)
 		return nil
-	}))
+	})
+}
+
+// holdingBy runs the process over a new directory with a face, and returns what was logged.
+func holdingBy(t *testing.T, change func(*state.Config), serves face) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, state.Create(dir, state.CreateOptions{}))
+	conf, err := state.ReadConfig(filepath.Join(dir, "helm.yaml"))
+	require.NoError(t, err)
+	change(conf)
+	var log lockedText
+	require.NoError(t, hold(t.Context(), &app{errs: &log, stdout: io.Discard}, conf, serves))
 	return log.String()
 }
 
@@ -115,6 +121,60 @@ func TestExportOfTheEnvironment(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	assert.Contains(t, got.String(), "payments-of-acme")
+}
+
+// TestExportOfAProxy: a request to the proxy is a span with the model, below the app's, and its
+// trace goes on to the provider.
+func TestExportOfAProxy(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]string{}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.URL.Path] += string(b)
+	}))
+	defer collector.Close()
+	t.Setenv(endpoint, collector.URL)
+	const of = "4bf92f3577b34da6a3ce929d0e0e4736"
+	carried := make(chan string, 1)
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		carried <- r.Header.Get("Traceparent")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"c","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant",`+
+			`"tool_calls":[{"id":"k","type":"function","function":{"name":"pay","arguments":"{\"a\":\"`+secretWord+`\"}"}}]}}],`+
+			`"usage":{"prompt_tokens":7,"completion_tokens":9}}`)
+	}))
+	defer provider.Close()
+	upstream := func(c *state.Config) {
+		c.Proxy.Upstreams = map[string]state.Upstream{"chat": {URL: provider.URL + "/v1"}}
+	}
+	holdingBy(t, upstream, func(_ context.Context, _ *app, h *held) error {
+		p, err := h.proxy()
+		require.NoError(t, err)
+		defer p.Close()
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/chat/completions", strings.NewReader(
+			`{"model":"gpt-9","messages":[{"role":"user","content":"`+secretWord+`"}],`+
+				`"tools":[{"type":"function","function":{"name":"pay"}}]}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Traceparent", "00-"+of+"-00f067aa0ba902b7-01")
+		served := httptest.NewRecorder()
+		h.export.served(h.lets(p)).ServeHTTP(served, r)
+		assert.Equal(t, http.StatusOK, served.Code, served.Body)
+		return nil
+	})
+	assert.Regexp(t, "^00-"+of+"-[0-9a-f]{16}-01$", <-carried)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, word := range []string{"chat gpt-9", "gen_ai.request.model", "gen_ai.usage.input_tokens", "helm.calls",
+		"helm.denied", "helm.time_to_first_byte", "helm.time_held", "helm.decision", "DENY_TOOL_NOT_FOUND"} {
+		assert.Contains(t, got["/v1/traces"], word)
+	}
+	assert.Contains(t, got["/v1/metrics"], "helm.judge.duration")
+	for path, b := range got {
+		assert.NotContains(t, b, secretWord, path)
+	}
 }
 
 // TestExportThatHangs: a collector that does not answer, refuses or is not there holds up the end
