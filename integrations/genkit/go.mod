@@ -1,3 +1,4 @@
+// Outside the workspace: there the anthropic adapter raises a module that Genkit does not compile with.
 module github.com/helmkernel/helm/integrations/genkit
 
 go 1.25.0
