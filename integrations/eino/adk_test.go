@@ -172,3 +172,48 @@ func TestContext(t *testing.T) {
 		assert.True(t, seen, kind)
 	}
 }
+
+// A run that is canceled at once cuts the stream of a tool: the call has a receipt, is not
+// EXECUTED, and is not run a second time by the resume.
+func TestCanceledRun(t *testing.T) {
+	t.Parallel()
+	var e effects
+	w := desk(t)
+	began := make(chan struct{})
+	slow := struct {
+		*info
+		streams
+	}{&info{schema.ToolInfo{Name: "jot", Desc: "Jots."}}, streams{
+		func(ctx context.Context, args string) (*schema.StreamReader[string], error) {
+			e.add("jot", args)
+			r, w := schema.Pipe[string](0)
+			go func() {
+				defer w.Close()
+				w.Send("half", nil)
+				close(began)
+				<-ctx.Done()
+			}()
+			return r, nil
+		}}}
+	m := script.New("done", script.Calls("jot", `{}`))
+	runner := adk.NewRunner(t.Context(), adk.RunnerConfig{Agent: chat(t, "boss", governed(t, w.Kernel, slow), m),
+		CheckPointStore: &checkpoints{m: map[string][]byte{}}, EnableStreaming: true})
+	option, cancel := adk.WithCancel()
+	events := runner.Query(host(t), "please", adk.WithCheckPointID("one"), option)
+	<-began
+	handle, ok := cancel()
+	require.True(t, ok)
+	var last error
+	for event, more := events.Next(); more; event, more = events.Next() {
+		last = event.Err
+	}
+	require.NoError(t, handle.Wait())
+	var canceled *adk.CancelError
+	require.ErrorAs(t, last, &canceled)
+	assert.Equal(t, []string{"jot TOOL_ERROR"}, receipts(w))
+	events, err := runner.Resume(host(t), "one")
+	require.NoError(t, err)
+	drain(t, events)
+	assert.Equal(t, []string{"jot{}"}, e.all())
+	assert.Equal(t, []string{"jot TOOL_ERROR"}, receipts(w))
+}
