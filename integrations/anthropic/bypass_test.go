@@ -1,6 +1,8 @@
 package anthropic_test
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
@@ -86,6 +88,62 @@ func TestBypassAdded(t *testing.T) {
 		require.NoError(t, err)
 		d.mustBeDenied(contracts.ReasonApprovalRequired, m.Told(), 1)
 	}
+}
+
+// TestBypassRepeated: a request that fails after calls were made makes them again when the step is
+// repeated.
+func TestBypassRepeated(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	calls := scripted.Step{Calls: []scripted.Call{
+		{ID: "a", Tool: "refund", Args: `{"to":"ann","amount":50}`}, {ID: "b", Tool: "ghost"}, {ID: "c", Tool: "look"}}}
+	script := func() *scripted.Model {
+		return &scripted.Model{Text: "Done.", Steps: []scripted.Step{calls, {Fails: true}, {Fails: true}}}
+	}
+	type runner interface {
+		NextMessage(ctx context.Context) (*anthropic.BetaMessage, error)
+	}
+	converse := func(r runner) {
+		for _, fails := range []bool{false, true, true, false} {
+			_, err := r.NextMessage(d.ctx())
+			require.Equal(t, fails, err != nil, "%v", err)
+		}
+	}
+	m := script()
+	client := anthropic.NewClient(m.Options()...)
+	converse(client.Beta.Messages.NewToolRunner([]anthropic.BetaTool{d.tool("refund"), d.tool("look")}, asking()))
+	refund := `refund {"amount":50,"to":"ann"}`
+	d.mustRun(refund, refund, refund, "look {}", "look {}", "look {}") // or the SDK has closed this way: see closed
+
+	m = script()
+	client = anthropic.NewClient(m.Options()...)
+	plain, err := helmanthropic.NewToolRunner(d.Kernel, &client.Beta.Messages, d.tools, asking())
+	require.NoError(t, err)
+	converse(plain)
+	d.mustRun(refund)
+	require.Len(t, d.receipts(), 3)
+	require.Len(t, plain.Params.Messages, 4) // question, calls, results, answer
+	told := m.Told()
+	require.Len(t, told, 3)
+	require.Equal(t, []string{"a", "b", "c"}, []string{told[0].Call, told[1].Call, told[2].Call})
+	require.Equal(t, "refund did "+strings.TrimPrefix(refund, "refund "), told[0].Text)
+
+	m = script()
+	m.Steps = m.Steps[:1]
+	client = anthropic.NewClient(m.Options()...)
+	streaming, err := helmanthropic.NewToolRunnerStreaming(d.Kernel, &client.Beta.Messages, d.tools, asking())
+	require.NoError(t, err)
+	for i := range 4 { // the second and the third are left before their end
+		for _, err := range streaming.NextStreaming(d.ctx()) {
+			require.NoError(t, err)
+			if i == 1 || i == 2 {
+				break
+			}
+		}
+	}
+	d.mustRun(refund)
+	require.Len(t, d.receipts(), 3)
+	require.Len(t, streaming.Params.Messages, 4)
 }
 
 // TestPackedKey: the model cannot write an input that is taken for a packed one.

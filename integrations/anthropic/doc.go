@@ -30,8 +30,8 @@
 // The history that the runner sends repeats each input as the model wrote it, too. The SDK would
 // send what it decoded, and end the conversation with an error over a number such as 1e400.
 //
-// A step whose request to the model failed runs its calls again when the host repeats the step, as
-// the SDK has it. Each run is judged, and has a receipt.
+// A call runs once. If the request that follows it fails, the SDK's runner would make it again when
+// the host repeats the step; here the step has the same results.
 //
 // The definition that a policy may pin is the SHA-256 of the canonical JSON of
 // {"name", "description", "inputSchema"}, as for a tool of an MCP server. It is that of the tool

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
@@ -22,10 +23,11 @@ var key = "helm-" + rand.Text()
 type packed struct {
 	name  string
 	input []byte
+	at    int // its block
 }
 
 func (p packed) json() []byte {
-	b, err := json.Marshal(map[string][]byte{key: p.input, "name": []byte(p.name)})
+	b, err := json.Marshal(map[string][]byte{key: p.input, "name": []byte(p.name), "at": []byte(strconv.Itoa(p.at))})
 	if err != nil {
 		panic(err) // of bytes
 	}
@@ -35,19 +37,20 @@ func (p packed) json() []byte {
 // unpack reads what json wrote.
 func unpack(input json.RawMessage) (p packed, ok bool) {
 	var m map[string]any
-	if json.Unmarshal(input, &m) != nil || len(m) != 2 {
+	if json.Unmarshal(input, &m) != nil || len(m) != 3 || m[key] == nil {
 		return p, false
 	}
-	text, has := m[key].(string)
-	name, named := m["name"].(string)
-	if !has || !named {
-		return p, false
+	read := func(name string) []byte {
+		text, has := m[name].(string)
+		b, err := base64.StdEncoding.DecodeString(text)
+		ok = ok && has && err == nil
+		return b
 	}
-	var err, wrong error
-	p.input, err = base64.StdEncoding.DecodeString(text)
-	b, wrong := base64.StdEncoding.DecodeString(name)
-	p.name = string(b)
-	return p, err == nil && wrong == nil
+	ok = true
+	p.input, p.name = read(key), string(read("name"))
+	var err error
+	p.at, err = strconv.Atoi(string(read("at")))
+	return p, ok && err == nil
 }
 
 // An absent tool stands for those that the runner does not have. It is not offered to the model.
@@ -61,7 +64,9 @@ func (a absent) Execute(
 	ctx context.Context, input json.RawMessage,
 ) ([]sdk.BetaToolResultBlockParamContentUnion, error) {
 	c, _ := unpack(input) // without a name it is denied
-	return call(ctx, a.kernel, helm.Intent{Tool: c.name, Args: c.input}, nil)
+	return once(ctx, c, func() ([]sdk.BetaToolResultBlockParamContentUnion, error) {
+		return call(ctx, a.kernel, helm.Intent{Tool: c.name, Args: c.input}, nil)
+	})
 }
 
 // pack returns the blocks of a message with its calls packed. partial has the inputs that came in
@@ -74,7 +79,7 @@ func (s *tools) pack(content []sdk.BetaContentBlockUnion, partial map[int64][]by
 			continue
 		}
 		use := b.AsToolUse()
-		p := packed{name: use.Name, input: []byte(b.Input)}
+		p := packed{name: use.Name, input: []byte(b.Input), at: i}
 		if pieces, ok := partial[int64(i)]; ok {
 			p.input = pieces
 		}

@@ -18,6 +18,7 @@ type tools struct {
 	kernel *helm.Kernel
 	names  map[string]bool
 	list   []sdk.BetaTool // with the absent one
+	memory *memory
 }
 
 func guardAll(k *helm.Kernel, list []sdk.BetaTool) (*tools, error) {
@@ -99,10 +100,15 @@ func (r *ToolRunner) AddTools(list ...sdk.BetaTool) error {
 	return r.tools.add(r.BetaToolRunner.AddTools, list)
 }
 
-// NextMessage is that of the SDK's runner.
+// NextMessage is that of the SDK's runner. If it returns an error, the calls that it has made are
+// made: called again it presents the same results, and makes those that are left.
 func (r *ToolRunner) NextMessage(ctx context.Context) (*sdk.BetaMessage, error) {
-	defer r.tools.present(r.LastMessage(), nil)()
-	m, err := r.BetaToolRunner.NextMessage(ctx)
+	before, n := r.LastMessage(), len(r.Params.Messages)
+	defer r.tools.present(before, nil)()
+	m, err := r.BetaToolRunner.NextMessage(r.tools.remember(ctx, before))
+	if r.LastMessage() == before && err != nil {
+		withdraw(&r.Params, n)
+	}
 	keep(&r.Params, m)
 	return m, err
 }
@@ -193,22 +199,25 @@ func (r *ToolRunnerStreaming) AddTools(list ...sdk.BetaTool) error {
 }
 
 // NextStreaming is that of the SDK's runner. If the iterator is left before its end the message is
-// not the runner's, and the next step begins with the calls of the one before.
+// not the runner's, and the next step asks for it again. See [ToolRunner.NextMessage].
 func (r *ToolRunnerStreaming) NextStreaming(
 	ctx context.Context,
 ) iter.Seq2[sdk.BetaRawMessageStreamEventUnion, error] {
 	return func(yield func(sdk.BetaRawMessageStreamEventUnion, error) bool) {
-		before := r.LastMessage()
+		before, n := r.LastMessage(), len(r.Params.Messages)
 		restore := r.tools.present(before, r.partial)
 		partial := map[int64][]byte{}
 		defer func() {
 			restore()
-			if m := r.LastMessage(); m != before {
+			switch m := r.LastMessage(); {
+			case m != before:
 				r.partial = partial
 				keep(&r.Params, m)
+			case !r.IsCompleted():
+				withdraw(&r.Params, n)
 			}
 		}()
-		for e, err := range r.BetaToolRunnerStreaming.NextStreaming(ctx) {
+		for e, err := range r.BetaToolRunnerStreaming.NextStreaming(r.tools.remember(ctx, before)) {
 			if err == nil && e.Type == "content_block_delta" && e.Delta.Type == "input_json_delta" &&
 				e.Delta.PartialJSON != "" {
 				partial[e.Index] = append(partial[e.Index], e.Delta.PartialJSON...)

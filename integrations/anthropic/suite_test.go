@@ -26,11 +26,17 @@ func TestSuite(t *testing.T) {
 		Kinds: []string{"plain", "streaming"},
 		Ways:  []string{"another-loop"},
 		Turn:  turn,
-		Lacks: map[string]string{"08-streams": "the SDK has no tools that stream"},
+		Lacks: map[string]string{
+			"07-alias":   "the SDK has no aliases: a name is that of a tool",
+			"08-streams": "the SDK has no tools that stream",
+		},
 	})
 }
 
 func turn(ctx context.Context, t helmtest.Turn) (a helmtest.Answer) {
+	if len(t.Alias) > 0 {
+		return helmtest.Answer{Err: errors.ErrUnsupported}
+	}
 	model := &scripted.Model{Text: t.Text}
 	for i, calls := range t.Model {
 		step := scripted.Step{}

@@ -74,11 +74,16 @@ func (t *tool) Close() error {
 // Execute has the kernel judge a call, and run it. Its error is what the model is told of a call
 // that has no result.
 func (t *tool) Execute(ctx context.Context, input json.RawMessage) ([]sdk.BetaToolResultBlockParamContentUnion, error) {
-	if c, ok := unpack(input); ok {
-		input = c.input
+	do := func() ([]sdk.BetaToolResultBlockParamContentUnion, error) {
+		run := &run{tool: t}
+		return call(ctx, t.kernel, helm.Intent{Tool: t.name, Args: input, Driver: run}, &run.blocks)
 	}
-	run := &run{tool: t}
-	return call(ctx, t.kernel, helm.Intent{Tool: t.name, Args: input, Driver: run}, &run.blocks)
+	c, ok := unpack(input)
+	if !ok {
+		return do()
+	}
+	input = c.input
+	return once(ctx, c, do)
 }
 
 // call judges a call and returns what the model is told of it. blocks says whether the output is
