@@ -1,7 +1,7 @@
 // Command example is an agent of Anthropic's tool runner whose calls go through a kernel. The model
 // is a script in this process.
 //
-//	go run ./integrations/anthropic/example
+//	GOWORK=off go run ./example
 package main
 
 import (
