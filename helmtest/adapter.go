@@ -80,7 +80,10 @@ type Answer struct {
 	Shown []Shown
 
 	Text string // the last answer of the model
-	Err  error  // of the loop
+
+	// Err is the error with which the loop ended. A denial is none. An error that Is
+	// errors.ErrUnsupported says that the framework cannot do what the turn asks for.
+	Err error
 
 	// Pending are the requests that the framework's interrupt hands to the host. A turn that was
 	// interrupted has no Text.

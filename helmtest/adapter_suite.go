@@ -13,9 +13,13 @@ import (
 // ALLOW of its own, of the very arguments that it got, always fails the suite, whatever Lacks says;
 // so does a log that does not verify with full replay.
 //
+// Turn and Resume are called by one goroutine, one at a time, and have 30 s each. They may return
+// before the tools that they ran have ended, if the host's context did.
+//
 // The outcome is a table: a line for each attack, which is held, lacks or broken. The table is
 // logged, and written to the file that HELMTEST_TABLE names. It must be that of testdata/suite.txt;
-// with HELMTEST_UPDATE=1 the suite writes the file. Run it with -race.
+// with HELMTEST_UPDATE=1 the suite writes the file. Run it with -race: it takes some
+// 5 s for each kind of tool, most of them for time limits.
 func AdapterSuite(t *testing.T, a Adapter) {
 	t.Helper()
 	if err := a.check(); err != nil {

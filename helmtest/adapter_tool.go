@@ -9,7 +9,8 @@ import (
 )
 
 // A ScriptedTool is a tool of [AdapterSuite]. The adapter's test makes a tool of the framework from
-// it, of the kind that it names, which calls Run or Stream once for each call.
+// it, of the kind that it names, which calls Run or Stream once for each call. Its methods are safe
+// for concurrent use by multiple goroutines. Only the suite makes one: the zero value panics.
 type ScriptedTool struct {
 	Name        string
 	Description string
