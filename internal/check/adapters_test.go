@@ -22,11 +22,15 @@ func TestAdapterDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(adaptersFile)
 	require.NoError(t, err)
+	named := map[string]bool{}
 	composed := marks.ReplaceAllStringFunc(string(text), func(part string) string {
 		m := marks.FindStringSubmatch(part)
 		var body string
 		switch m[1] {
 		case "table":
+			for _, name := range strings.Fields(m[2]) {
+				named[name] = true
+			}
 			body = suiteTable(t, strings.Fields(m[2]))
 		case "file":
 			body = sourceBlock(t, m[2])
@@ -34,6 +38,12 @@ func TestAdapterDocument(t *testing.T) {
 		return fmt.Sprintf("<!-- %s: %s -->\n\n%s\n<!-- end -->", m[1], m[2], body)
 	})
 	assert.GreaterOrEqual(t, strings.Count(composed, "<!-- end -->"), 3, "marks of docs/adapters.md")
+	tables, err := filepath.Glob(root + "/integrations/*/testdata/suite.txt")
+	require.NoError(t, err)
+	for _, file := range tables {
+		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		assert.True(t, named[name], "integrations/%s has a table that the mark in docs/adapters.md does not name", name)
+	}
 	if composed == string(text) {
 		return
 	}
