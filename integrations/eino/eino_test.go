@@ -635,3 +635,33 @@ func TestEndlessStream(t *testing.T) {
 		t.Fatal("the stream was not closed")
 	}
 }
+
+// Aliases of arguments are the framework's, and are judged as the names that they stand for.
+func TestArgumentAliases(t *testing.T) {
+	t.Parallel()
+	var e effects
+	w := desk(t)
+	c, err := helmeino.Config(w.Kernel, compose.ToolsNodeConfig{
+		Tools: []tool.BaseTool{makeTool(&e, plain, "note", says("ok"))},
+		ToolAliases: map[string]compose.ToolAliasConfig{
+			"note": {ArgumentsAliases: map[string][]string{"text": {"body"}, "n": {"count"}}}},
+	})
+	require.NoError(t, err)
+	shown, err := node(t, c, calls(script.Call("1", "note", `{"body":"a"}`),
+		script.Call("2", "note", `{"body":"a","count":51}`)))
+	require.NoError(t, err)
+	assert.Equal(t, "ok", shown["1"])
+	assert.Contains(t, shown["2"], "note was denied")
+	assert.Equal(t, []string{`note{"n":1,"text":"a"}`}, e.all())
+}
+
+// No approver is asked about a tool that the agent does not have.
+func TestUnknownToolAsksNobody(t *testing.T) {
+	t.Parallel()
+	w := desk(t)
+	a := newAgent(t, governed(t, w.Kernel), calls(script.Call("1", "pay", `{"to":"ann"}`)))
+	_, err := a.run(host(t), false)
+	require.NoError(t, err)
+	assert.Contains(t, a.shown()["1"], "pay was denied: APPROVAL_REQUIRED")
+	assert.Equal(t, []string{"pay APPROVAL_REQUIRED"}, receipts(w))
+}
