@@ -5,11 +5,14 @@
 // legacy function call too, plain and accumulated from a stream, whatever tool they name. Each has
 // a receipt, and an answer for the model. Arguments are judged as the model wrote them.
 //
+// Denied, with a receipt each: the calls of a response that ask the host for a computer, a shell, a
+// patch or the approval of an MCP call. Their outputs are of other kinds, and no tool of this
+// package makes them. A call of the computer has no answer in words, so the conversation ends
+// there. Do not offer these tools.
+//
 // Not governed: what the provider runs itself (web search, code interpreter, remote MCP servers),
 // because it has run before there is an answer; and what the host does with an answer without this
 // package: nothing in the client runs a tool, so a loop that does so itself goes past the kernel.
-// Calls of a computer, a shell, a patch or an MCP approval have outputs of other kinds. They are
-// neither judged nor answered, and the API takes no next request without their answer.
 //
 // The tools are declared once. The same value offers them and runs them:
 //

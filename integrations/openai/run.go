@@ -67,7 +67,9 @@ func RunResponse(
 	texts := tools.run(ctx, k, calls, response.Status == responses.ResponseStatusCompleted)
 	var out []responses.ResponseInputItemUnionParam
 	for i, c := range calls {
-		out = append(out, c.answer(texts[i]))
+		if item, ok := c.answer(texts[i]); ok {
+			out = append(out, item)
+		}
 	}
 	return out
 }
@@ -79,6 +81,12 @@ const (
 	customCall
 	legacyCall
 	noCall // of a type that nobody knows
+
+	localShell // these are denied
+	shell
+	applyPatch
+	computer
+	mcpApproval
 )
 
 // A call is one that an answer has.
@@ -107,27 +115,6 @@ func chatCall(c *openai.ChatCompletionMessageToolCallUnion) call {
 		made.lossy = lossy(f.JSON.Arguments.Raw()) || lossy(f.JSON.Name.Raw())
 	}
 	return made
-}
-
-// itemCall returns the call of an item, and false if it is of no kind that is governed.
-func itemCall(item *responses.ResponseOutputItemUnion) (made call, ok bool) {
-	made = call{id: item.CallID, name: item.Name, cut: item.Status != "" && item.Status != "completed",
-		caller: item.Caller}
-	made.lossy = lossy(item.JSON.Name.Raw()) || lossy(item.JSON.Namespace.Raw())
-	if item.Namespace != "" {
-		made.name = item.Namespace + "." + item.Name
-	}
-	switch item.Type {
-	case "function_call":
-		made.kind, made.text = functionCall, item.Arguments.OfString
-		made.lossy = made.lossy || lossy(item.JSON.Arguments.Raw())
-	case "custom_tool_call":
-		made.kind, made.text = customCall, item.Input
-		made.lossy = made.lossy || lossy(item.JSON.Input.Raw())
-	default:
-		return call{}, false
-	}
-	return made, true
 }
 
 // lossy reports whether a value is no string of strict JSON: half a surrogate pair, or bytes that
@@ -183,7 +170,7 @@ func (s *Tools) tell(d helm.Decision) {
 // intent returns what is judged of a call. One without arguments is denied.
 func (s *Tools) intent(c *call, whole bool) helm.Intent {
 	in := helm.Intent{Tool: c.name}
-	if c.kind == noCall || c.lossy || c.cut || !whole {
+	if c.kind >= noCall || c.lossy || c.cut || !whole {
 		return in
 	}
 	switch {
@@ -207,25 +194,4 @@ func (s *Tools) intent(c *call, whole bool) helm.Intent {
 		}
 	}
 	return in
-}
-
-// answer returns the item that answers a call. It goes where the call came from: to the model, or
-// to a program that the provider runs.
-func (c *call) answer(text string) responses.ResponseInputItemUnionParam {
-	program := c.caller.Type == "program"
-	if c.kind == customCall {
-		item := responses.ResponseInputItemParamOfCustomToolCallOutput(c.id, text)
-		if program {
-			item.OfCustomToolCallOutput.Caller.OfProgram =
-				&responses.ResponseCustomToolCallOutputCallerProgramParam{CallerID: c.caller.CallerID}
-		}
-		return item
-	}
-	item := responses.ResponseInputItemParamOfFunctionCallOutput(text)
-	item.OfFunctionCallOutput.CallID = openai.String(c.id)
-	if program {
-		item.OfFunctionCallOutput.Caller.OfProgram =
-			&responses.ResponseInputItemFunctionCallOutputCallerProgramParam{CallerID: c.caller.CallerID}
-	}
-	return item
 }

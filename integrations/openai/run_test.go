@@ -3,6 +3,8 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
@@ -181,8 +183,7 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"status":"completed","output":[
 		{"type":"function_call","call_id":"a","name":"now","arguments":"{}","caller":{"type":"program","caller_id":"p1"}},
 		{"type":"custom_tool_call","call_id":"b","name":"sql","input":"x","caller":{"type":"program","caller_id":"p1"}},
-		{"type":"web_search_call","id":"c"},{"type":"computer_call","call_id":"d"},
-		{"type":"message","content":[]}]}`), &answer))
+		{"type":"web_search_call","id":"c"},{"type":"message","content":[]}]}`), &answer))
 	results := helmopenai.RunResponse(d.ctx(), d.Kernel, d.tools, &answer)
 	d.mustRun("now {}", "sql x")
 	require.Len(t, results, 2)
@@ -190,6 +191,34 @@ func TestProgram(t *testing.T) {
 		"caller_id":"p1"}}`, sent(t, results[0]))
 	assert.JSONEq(t, `{"type":"custom_tool_call_output","call_id":"b","output":"rows of x","caller":{"type":"program",
 		"caller_id":"p1"}}`, sent(t, results[1]))
+}
+
+// TestDenied: calls that the host would have to make otherwise are denied, and answered as the API
+// has it.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var answer responses.Response
+	require.NoError(t, json.Unmarshal([]byte(`{"status":"completed","output":[
+		{"type":"local_shell_call","id":"i","call_id":"a","action":{"type":"exec","command":["rm"]},"status":"completed"},
+		{"type":"shell_call","id":"i","call_id":"b","action":{"commands":["rm"]},"environment":{"type":"local"}},
+		{"type":"shell_call","id":"i","call_id":"-","environment":{"type":"container_reference","container_id":"x"}},
+		{"type":"apply_patch_call","id":"i","call_id":"c","operation":{"type":"delete_file","path":"a"}},
+		{"type":"computer_call","id":"i","call_id":"d","action":{"type":"click"}},
+		{"type":"mcp_approval_request","id":"e","server_label":"crm","name":"drop","arguments":"{}"}]}`), &answer))
+	results := helmopenai.RunResponse(d.ctx(), d.Kernel, d.tools, &answer)
+	assert.Equal(t, slices.Repeat([]contracts.ReasonCode{contracts.ReasonArgsCanonicalization}, 5), d.receipts())
+	require.Len(t, results, 4)
+	text := results[0].OfLocalShellCallOutput.Output
+	assert.Contains(t, text, "local_shell was denied: ")
+	of := func(tool string) string { return strings.Replace(text, "local_shell", tool, 1) }
+	assert.Equal(t, "a", results[0].OfLocalShellCallOutput.ID)
+	assert.JSONEq(t, `{"type":"shell_call_output","call_id":"b","output":[{"stdout":"","stderr":"`+of("shell")+
+		`","outcome":{"type":"exit","exit_code":1}}]}`, sent(t, results[1]))
+	assert.JSONEq(t, `{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"`+of("apply_patch")+`"}`,
+		sent(t, results[2]))
+	assert.JSONEq(t, `{"type":"mcp_approval_response","approval_request_id":"e","approve":false,"reason":"`+
+		of("crm__drop")+`"}`, sent(t, results[3]))
 }
 
 // TestApproval: the model is told whom its call waits for, and the next turn presents the answer.
