@@ -27,7 +27,6 @@ func Run(
 	}
 	choice := &completion.Choices[0]
 	var calls []call
-	//lint:ignore SA1019 a model that is offered functions in the old way calls them so
 	if f := choice.Message.FunctionCall; f.Name != "" || f.Arguments != "" {
 		calls = append(calls, call{kind: legacyCall, name: f.Name, text: f.Arguments,
 			lossy: lossy(f.JSON.Arguments.Raw()) || lossy(f.JSON.Name.Raw())})
@@ -40,7 +39,6 @@ func Run(
 	var out []openai.ChatCompletionMessageParamUnion
 	for i, c := range calls {
 		if c.kind == legacyCall {
-			//lint:ignore SA1019 and is answered so
 			m := &openai.ChatCompletionFunctionMessageParam{Name: c.name, Content: openai.String(texts[i])}
 			out = append(out, openai.ChatCompletionMessageParamUnion{OfFunction: m})
 			continue
