@@ -52,8 +52,9 @@
 //		ai.WithToolRestarts(again), ai.WithTools(pay), ai.WithUse(helmgenkit.Use(k)))
 //
 // It is judged again, by the arguments that it has then; nothing but a signed approval of these
-// approves it. A call that was restarted and is denied is told to the model. Genkit keeps the
-// outputs of calls that ran next to an interrupted one, but not the content of multipart tools.
+// approves it. A call that was restarted and is denied is told to the model. Of calls that ran next
+// to an interrupted one Genkit keeps the outputs in the history, and Use the content of multipart
+// tools.
 //
 // # Definitions
 //

@@ -22,11 +22,10 @@ func TestSuite(t *testing.T) {
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name: "genkit", Kinds: []string{"plain", "multipart"}, Ways: []string{"plugin", "direct", "alone"},
 		Turn: turn, Resume: resume, Lacks: map[string]string{
-			"04-keys":               "Genkit decodes arguments before any hook: of a repeated name the last is judged",
-			"05-numbers":            "Genkit decodes arguments before any hook: the nearest double is judged",
-			"07-alias":              "a tool of Genkit has one name, and no other is looked up",
-			"08-streams":            "a tool of Genkit returns once: none streams",
-			"11-approval/multipart": "Genkit drops the content of a tool that ran next to an interrupted call",
+			"04-keys":    "Genkit decodes arguments before any hook: of a repeated name the last is judged",
+			"05-numbers": "Genkit decodes arguments before any hook: the nearest double is judged",
+			"07-alias":   "a tool of Genkit has one name, and no other is looked up",
+			"08-streams": "a tool of Genkit returns once: none streams",
 		},
 	})
 }
@@ -149,7 +148,7 @@ func (p *play) generate(ctx context.Context, o ...ai.GenerateOption) (a helmtest
 	if p.said.FinishReason == "interrupted" {
 		for _, part := range p.said.Message.Content { // Genkit keeps the results of the others
 			if out, ok := part.Metadata["pendingOutput"]; ok {
-				text := shown(script.Told{Output: out})
+				text := shown(script.Told{Output: out, Content: contentOf(part)})
 				a.Shown = append(a.Shown, helmtest.Shown{Call: part.ToolRequest.Ref, Text: text})
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/firebase/genkit/go/ai"
 	"github.com/firebase/genkit/go/core/api"
@@ -91,7 +92,7 @@ func define(
 		run: func(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 			return within.action.RunJSON(ctx, args, nil)
 		}}
-	genkit.RegisterAction(g, a)
+	genkit.RegisterAction(g, twice{a})
 	t = ai.LookupTool(within.Registry, name)
 	shown := t.Definition()
 	if _, a.definition, err = adapt.Published(name, shown.Description, shown.InputSchema); err != nil {
@@ -114,12 +115,20 @@ var _ api.Action = (*action)(nil)
 
 func (a *action) Name() string { return a.Action.Name() }
 
-// Register registers the guarded tool as Genkit registers its own.
+// Register registers the guarded tool. Schemas are those of the first registry.
 func (a *action) Register(r api.Registry) {
-	a.within.Registry = r
+	a.within.once.Do(func() { a.within.Registry = r })
 	r.RegisterAction(a.Desc().Key, a)
+}
+
+// twice is an action that is registered as Genkit registers its own tools: under an older key too.
+type twice struct{ *action }
+
+// Register registers the action under both keys.
+func (a twice) Register(r api.Registry) {
+	a.action.Register(r)
 	if !a.multipart {
-		r.RegisterAction(api.KeyFromName(api.ActionTypeTool, a.name), a)
+		r.RegisterAction(api.KeyFromName(api.ActionTypeTool, a.name), a.action)
 	}
 }
 
@@ -145,6 +154,7 @@ func (a *action) RunJSONWithTelemetry(
 // A shadow is a registry that keeps the action that is registered, and nobody finds it there.
 type shadow struct {
 	api.Registry // for schemas; set when the guarded tool is registered
+	once         sync.Once
 	action       api.Action
 }
 

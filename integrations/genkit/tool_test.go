@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,6 +166,21 @@ func TestNested(t *testing.T) {
 	w.mustVerify(3, 0)
 }
 
+// A guarded tool serves another Genkit, too.
+func TestAnotherGenkit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tool := w.guarded("refund")
+	w.again()
+	for _, use := range [][]ai.Middleware{nil, w.use()} {
+		_, told, err := w.run(use, []ai.Tool{tool}, big)
+		require.NoError(t, err)
+		w.mustDeny(told, 1)
+		w.again()
+	}
+	w.mustVerify(0, 2)
+}
+
 // A tool's own interrupt reaches the host, and its restart is judged.
 func TestOwnInterrupt(t *testing.T) {
 	t.Parallel()
@@ -233,6 +249,45 @@ func TestPending(t *testing.T) {
 	require.Error(t, err)
 	_, err = Pending(ai.NewTextPart("x"))
 	require.Error(t, err)
+}
+
+// The content of a tool that ran next to an interrupted call reaches the model in the end, though
+// Genkit keeps its output alone, and though the history went through JSON.
+func TestContentKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pay := w.guarded("pay")
+	note, err := DefineMultipartTool(w.k, w.g, "note", "Does it.",
+		func(*ai.ToolContext, any) (*ai.MultipartToolResponse, error) {
+			return &ai.MultipartToolResponse{Output: "did it", Content: []*ai.Part{ai.NewTextPart("a part")}}, nil
+		})
+	require.NoError(t, err)
+	m := &script.Model{Last: "done", Steps: [][]script.Call{{{Ref: "1", Tool: "pay", Args: `{"amount":7}`},
+		{Ref: "2", Tool: "note", Args: `{"text":"a"}`}}}}
+	made, _, err := w.play(m, w.use(), []ai.Tool{pay, note}, ai.WithPrompt("Go on."))
+	require.NoError(t, err)
+	require.Len(t, made.Interrupts(), 1)
+	history := made.History()
+	last := *history[len(history)-1]
+	last.Content = slices.Clone(last.Content)
+	for i, part := range last.Content {
+		last.Content[i] = throughJSON(part)
+	}
+	history[len(history)-1] = &last
+	again := pay.Restart(made.Interrupts()[0], nil)
+	_, told, err := w.play(m, w.use(), []ai.Tool{pay, note}, ai.WithMessages(history...), ai.WithToolRestarts(again))
+	require.NoError(t, err)
+	require.Len(t, told, 2)
+	for _, one := range told {
+		if one.Tool == "pay" {
+			assert.Contains(t, one.Output, "pay was denied: APPROVAL_REQUIRED. ", "a restart alone approves nothing")
+			continue
+		}
+		assert.Equal(t, "did it", one.Output)
+		require.Len(t, one.Content, 1)
+		assert.Equal(t, "a part", one.Content[0].Text)
+	}
+	w.mustVerify(1, 2)
 }
 
 // throughJSON is a part as a host has it that keeps its history in a database.

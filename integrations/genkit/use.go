@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/firebase/genkit/go/ai"
@@ -53,6 +54,9 @@ type routed struct {
 type use struct {
 	kernel  *helm.Kernel
 	returns atomic.Bool // the host makes the calls
+
+	mu       sync.Mutex
+	contents map[string][]*ai.Part // of multipart tools that ran, by reference
 }
 
 func (u *use) generate(ctx context.Context, p *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
@@ -61,7 +65,7 @@ func (u *use) generate(ctx context.Context, p *ai.GenerateParams, next ai.Genera
 	if made == nil {
 		return made, err
 	}
-	made.Message = restored(made.Message, map[string]string{})
+	made.Message = changed(restored(made.Message, map[string]earlier{}), u.keep)
 	if made.Request != nil {
 		made.Request = u.request(made.Request)
 	}
@@ -75,9 +79,9 @@ func (u *use) request(of *ai.ModelRequest) *ai.ModelRequest {
 		return t != nil && t.Name == unknown
 	})
 	r.Messages = slices.Clone(r.Messages)
-	names := map[string]string{} // of rerouted calls, by reference
+	calls := map[string]earlier{}
 	for i, m := range r.Messages {
-		r.Messages[i] = restored(m, names)
+		r.Messages[i] = restored(m, calls)
 	}
 	return &r
 }
@@ -117,7 +121,37 @@ func (u *use) tool(ctx context.Context, p *ai.ToolParams, next ai.ToolNext) (*ai
 	if _, d, err := adapt.Published(shown.Name, shown.Description, shown.InputSchema); err == nil {
 		guarded.definition = d // else none, and no policy that pins one lets it run
 	}
-	return next(ctx, &ai.ToolParams{Request: p.Request, Tool: guarded})
+	made, err := next(ctx, &ai.ToolParams{Request: p.Request, Tool: guarded})
+	if err == nil && made != nil && len(made.Content) > 0 {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.contents == nil {
+			u.contents = map[string][]*ai.Part{}
+		}
+		u.contents[p.Request.Ref] = made.Content
+	}
+	return made, err
+}
+
+// kept is where the history has the content of a tool that ran next to an interrupted call: Genkit
+// keeps the output alone.
+const kept = "helm:content"
+
+// keep returns the request of such a tool with the content.
+func (u *use) keep(part *ai.Part) *ai.Part {
+	if _, pending := part.Metadata["pendingOutput"]; !pending || !part.IsToolRequest() || part.ToolRequest == nil {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	content := u.contents[part.ToolRequest.Ref]
+	if content == nil {
+		return nil
+	}
+	with := *part
+	with.Metadata = maps.Clone(part.Metadata)
+	with.Metadata[kept] = content
+	return &with
 }
 
 // A guardedTool is a tool for one call.
@@ -170,35 +204,60 @@ func (t *guardedTool) RunRaw(ctx context.Context, input any) (any, error) {
 	return made.Output, nil
 }
 
+// An earlier call is one that a message before has.
+type earlier struct {
+	name    string     // that the model used, if the call was rerouted
+	content []*ai.Part // that Genkit dropped
+}
+
 // restored returns a message with the calls that were rerouted, and their results, under the names
-// that the model used. Names has those of the calls so far, by their references.
-func restored(m *ai.Message, names map[string]string) *ai.Message {
+// that the model used, and with content that Genkit dropped. Calls has those of the messages
+// before, by their references.
+func restored(m *ai.Message, calls map[string]earlier) *ai.Message {
 	return changed(m, func(part *ai.Part) *ai.Part {
 		switch {
 		case part.IsToolRequest() && part.ToolRequest != nil:
+			call := earlier{content: contentOf(part)}
 			to, ok := part.ToolRequest.Input.(map[string]any)
 			name, named := to["tool"].(string)
-			if part.ToolRequest.Name != unknown || !ok || !named {
-				delete(names, part.ToolRequest.Ref)
+			if part.ToolRequest.Name == unknown && ok && named {
+				call.name = name
+			}
+			calls[part.ToolRequest.Ref] = call
+			if call.name == "" {
 				return nil
 			}
-			names[part.ToolRequest.Ref] = name
 			back, was := *part, *part.ToolRequest
 			was.Name, was.Input = name, to["input"]
 			back.ToolRequest = &was
 			return &back
-		case part.IsToolResponse() && part.ToolResponse != nil && part.ToolResponse.Name == unknown:
-			name, ok := names[part.ToolResponse.Ref]
-			if !ok {
-				return nil
-			}
+		case part.IsToolResponse() && part.ToolResponse != nil:
+			call := calls[part.ToolResponse.Ref]
 			back, was := *part, *part.ToolResponse
-			was.Name = name
+			if was.Name == unknown && call.name != "" {
+				was.Name = call.name
+			}
+			if len(was.Content) == 0 {
+				was.Content = call.content
+			}
 			back.ToolResponse = &was
 			return &back
 		}
 		return nil
 	})
+}
+
+// contentOf returns the content that keep put into a request, or nil.
+func contentOf(part *ai.Part) (content []*ai.Part) {
+	in, ok := part.Metadata[kept]
+	if !ok {
+		return nil
+	}
+	b, err := json.Marshal(in) // it may have been through JSON
+	if err != nil || json.Unmarshal(b, &content) != nil {
+		return nil
+	}
+	return content
 }
 
 // changed returns a message whose parts are changed, or the message itself if none is.
