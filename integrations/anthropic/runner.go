@@ -70,9 +70,10 @@ func (s *tools) add(take func(...sdk.BetaTool), list []sdk.BetaTool) error {
 	return nil
 }
 
-// A ToolRunner is the SDK's tool runner, under guard. Its own methods are those that the SDK's
-// runner has of the same name, which go past the guard: do not call them. It is not safe for
-// concurrent use, but its tools run at the same time.
+// A ToolRunner is the SDK's tool runner, under guard. NextMessage, RunToCompletion, All and
+// AddTools are its own. Those of the embedded runner leave calls without a receipt, and tools
+// without guard: do not call them. It is not safe for concurrent use, but its tools run at the same
+// time.
 type ToolRunner struct {
 	*sdk.BetaToolRunner
 	tools *tools
