@@ -20,7 +20,8 @@ import (
 // list says why.
 var watched = []string{"C", "net", "net/http", "os/exec", "plugin", "syscall", "unsafe"}
 
-// TestModules compares what the other modules of the workspace import with testdata/modules.txt:
+// TestModules compares what the other modules of the workspace, and the adapters that cannot stand
+// in it, import with testdata/modules.txt:
 // other modules, internal packages of this one, and of the standard library what is watched. Its
 // public packages, and tests, are free.
 func TestModules(t *testing.T) {
@@ -49,7 +50,7 @@ func TestModules(t *testing.T) {
 	assert.Empty(t, f.Replace)
 }
 
-// workspace returns the other modules of a workspace, by their directory.
+// workspace returns the other modules of a workspace and those of integrations, by their directory.
 func workspace(t *testing.T, root string) map[string]*modfile.File {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root, "go.work"))
@@ -57,13 +58,19 @@ func workspace(t *testing.T, root string) map[string]*modfile.File {
 	work, err := modfile.ParseWork("go.work", b, nil)
 	require.NoError(t, err)
 	found := map[string]*modfile.File{}
+	files, err := filepath.Glob(filepath.Join(root, "integrations", "*", "go.mod"))
+	require.NoError(t, err)
 	for _, use := range work.Use {
-		file := filepath.Join(root, use.Path, "go.mod")
+		files = append(files, filepath.Join(root, use.Path, "go.mod"))
+	}
+	for _, file := range files {
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)
 		m, err := modfile.Parse(file, b, nil)
 		require.NoError(t, err)
-		if dir := filepath.ToSlash(filepath.Clean(use.Path)); dir != "." {
+		dir, err := filepath.Rel(root, filepath.Dir(file))
+		require.NoError(t, err)
+		if dir = filepath.ToSlash(dir); dir != "." {
 			found[dir] = m
 		}
 	}
@@ -160,8 +167,10 @@ func TestModuleBreaches(t *testing.T) {
 	write("faces/b/b_test.go", "package b\n\nimport \"example.org/tests\"\n")
 	write("faces/inner/go.mod", "module "+modulePath+"/faces/inner\n")
 	write("faces/inner/a.go", "package a\n\nimport \"example.org/inner\"\n")
+	write("integrations/outside/go.mod", "module "+modulePath+"/integrations/outside\n")
 	found := workspace(t, dir)
-	require.Len(t, found, 1)
+	require.Len(t, found, 2)
+	require.Contains(t, found, "integrations/outside")
 	list := allowed{"net/http": "serves", "example.org/gone": "once"}
 	assert.Equal(t, []string{
 		"b/b.go imports example.org/unnamed, which is not listed",
