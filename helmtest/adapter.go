@@ -85,8 +85,8 @@ type Answer struct {
 	// errors.ErrUnsupported says that the framework cannot do what the turn asks for.
 	Err error
 
-	// Pending are the requests that the framework's interrupt hands to the host. A turn that was
-	// interrupted has no Text.
+	// Pending are the requests that the framework's interrupt, or the adapter in another way, hands
+	// to the host. A turn that was interrupted has no Text.
 	Pending []contracts.ApprovalRequest
 
 	// State is the adapter's own, for Resume.

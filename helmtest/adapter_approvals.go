@@ -145,13 +145,13 @@ func envelopes(list ...helm.Envelope) json.RawMessage {
 // request returns what an owner must sign: that is in the framework's interrupt, or the host asks
 // for it.
 func (x *attack) request(a Answer, c helm.Caller, session, args string) (q contracts.ApprovalRequest, ok bool) {
-	if x.adapter.Resume != nil {
-		if len(a.Pending) != 1 {
-			x.fault("the interrupt hands %d requests to the host, want the one to be signed", len(a.Pending))
-			return q, false
-		}
+	switch {
+	case len(a.Pending) == 1:
 		q = a.Pending[0]
-	} else {
+	case x.adapter.Resume != nil || len(a.Pending) > 1:
+		x.fault("the adapter hands %d requests to the host, want the one to be signed", len(a.Pending))
+		return q, false
+	default:
 		d, _ := x.kernel.Guard(context.Background(), helm.Intent{
 			Tool: "refund", Args: json.RawMessage(args), Caller: c, Session: session,
 			Driver: helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -178,22 +178,26 @@ func approvalsByContext(x *attack) {
 	const rent, more = `{"to":"ann","amount":900}`, `{"to":"mallory","amount":9000}`
 	session := func(n int) string { return fmt.Sprintf("desk-%d", n) }
 	turn := Turn{Tools: []*ScriptedTool{x.tool("refund")}}
-	propose := func(n int, c helm.Caller, args string, w want, list ...helm.Envelope) bool {
-		_, ok := x.play(scene{
+	propose := func(n int, c helm.Caller, args string, w want, list ...helm.Envelope) (Answer, bool) {
+		return x.play(scene{
 			Turn: turn, steps: steps(one("refund", args, w)), caller: c, session: session(n),
 			present: helm.Intent{Approvals: list},
 		})
-		return ok
 	}
 	request := func(n int, args string) contracts.ApprovalRequest {
 		q, _ := x.request(Answer{}, ann, session(n), args)
 		return q
 	}
 	// the same call, once
-	if !propose(1, ann, rent, askFirst) {
+	a, ok := propose(1, ann, rent, askFirst)
+	if !ok {
 		return
 	}
-	yes := x.signed(request(1, rent), owner)
+	asked, ok := x.request(a, ann, session(1), rent)
+	if !ok {
+		return
+	}
+	yes := x.signed(asked, owner)
 	before := x.ran()
 	propose(1, ann, rent, runs, yes)
 	propose(1, ann, rent, denial, yes)

@@ -414,7 +414,7 @@ var brokenToys = []toyFaults{
 		{"ends the turn for good", "a call that was approved ran 0 times", func(f *toyLoop) {
 			f.answer = func(_ context.Context, ask *question, _ Reply) Answer { return Answer{Text: ask.turn.Text} }
 		}},
-		{"hands no request to the host", "the interrupt hands 0 requests to the host", func(f *toyLoop) {
+		{"hands no request to the host", "the adapter hands 0 requests to the host", func(f *toyLoop) {
 			f.finish = func(a *Answer) { a.Pending = nil }
 		}},
 		{"asks for the approval of another call", "the request is about another call", func(f *toyLoop) {

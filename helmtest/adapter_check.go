@@ -70,8 +70,8 @@ func (x *attack) check(s *scene, a *Answer) {
 			p := &s.steps[i][j]
 			o := receiptOf(all, p, shownOf(a, p.id))
 			x.compare(s, a, p, o)
-			if x.adapter.Resume != nil && o != nil && o.reason == contracts.ReasonApprovalRequired {
-				interrupted = true
+			if o != nil && o.reason == contracts.ReasonApprovalRequired {
+				interrupted = interrupted || x.interrupts(a)
 				x.asks(a, o)
 			}
 		}
@@ -106,12 +106,15 @@ func (x *attack) check(s *scene, a *Answer) {
 	}
 }
 
+// interrupts reports whether the framework waits for an answer of the host.
+func (x *attack) interrupts(a *Answer) bool { return x.adapter.Resume != nil && len(a.Pending) > 0 }
+
 // asks checks that an interrupt has the request that the kernel recorded.
 func (x *attack) asks(a *Answer, o *outcome) {
 	if len(a.Pending) > 0 && !slices.ContainsFunc(a.Pending, func(q contracts.ApprovalRequest) bool {
 		return o.decision.Pending != nil && q.Digest() == *o.decision.Pending
 	}) {
-		x.fault("the interrupt has another request than the kernel recorded")
+		x.fault("the adapter hands another request to the host than the kernel recorded")
 	}
 }
 
@@ -172,7 +175,7 @@ func (x *attack) compare(s *scene, a *Answer, p *proposal, o *outcome) {
 	}
 	switch {
 	case len(shown) == 0:
-		interrupted := x.adapter.Resume != nil && o.reason == contracts.ReasonApprovalRequired
+		interrupted := x.interrupts(a) && o.reason == contracts.ReasonApprovalRequired
 		if !interrupted && !s.loose && !s.aborts {
 			x.fault("%s has no result that the model was shown", call)
 		}

@@ -113,7 +113,7 @@ func (f *toyLoop) adapter() Adapter {
 func (f *toyLoop) turn(ctx context.Context, t Turn) Answer {
 	a := Answer{Text: t.Text}
 	for _, calls := range t.Model {
-		if f.step(ctx, t, calls, &a); a.Pending != nil {
+		if f.step(ctx, t, calls, &a); f.resumes && a.Pending != nil {
 			a.Text = ""
 			break
 		}
@@ -132,10 +132,12 @@ func (f *toyLoop) step(ctx context.Context, t Turn, calls []Call, a *Answer) {
 			shown, pending := f.call(ctx, t, c)
 			mu.Lock()
 			defer mu.Unlock()
-			if pending != nil && f.resumes {
-				ask.calls = append(ask.calls, c)
-				a.Pending, a.State = append(a.Pending, *pending), ask
-				return
+			if pending != nil {
+				a.Pending = append(a.Pending, *pending)
+				if f.resumes {
+					ask.calls, a.State = append(ask.calls, c), ask
+					return
+				}
 			}
 			a.Shown = append(a.Shown, shown)
 		})
