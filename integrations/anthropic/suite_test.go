@@ -6,12 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/anthropics/anthropic-sdk-go/toolrunner"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/helmtest"
 	helmanthropic "github.com/helmkernel/helm/integrations/anthropic"
 	"github.com/helmkernel/helm/integrations/anthropic/internal/scripted"
@@ -37,6 +39,12 @@ func turn(ctx context.Context, t helmtest.Turn) (a helmtest.Answer) {
 	if len(t.Alias) > 0 {
 		return helmtest.Answer{Err: errors.ErrUnsupported}
 	}
+	var mu sync.Mutex
+	ctx = helmanthropic.Ask(ctx, func(d helm.Decision) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.Pending = append(a.Pending, *d.Pending)
+	})
 	model := &scripted.Model{Text: t.Text}
 	for i, calls := range t.Model {
 		step := scripted.Step{}

@@ -79,6 +79,7 @@ func turn(ctx context.Context, t helmtest.Turn) (a helmtest.Answer) {
 	if t.Way == "parallel" || len(t.Model) > 0 && len(t.Model[0]) > 8 {
 		x.tools = x.tools.Parallel(32)
 	}
+	x.tools = x.tools.Ask(func(d helm.Decision) { a.Pending = append(a.Pending, *d.Pending) })
 	var answered int
 	if strings.HasPrefix(kind, "chat") {
 		a.Text, answered, a.Err = x.chat(kind == "chat-stream")
