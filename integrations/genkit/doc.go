@@ -23,7 +23,8 @@
 //
 // Use may stand anywhere among the middleware: a call is judged with the arguments that all of it
 // has made of them. A tool that Genkit's own DefineTool made, and that is called without Use, is
-// not guarded; so define tools here, and add Use.
+// not guarded; so define tools here, and add Use. Give Use to Execute of a prompt, not to
+// DefinePrompt: Genkit passes over middleware that a prompt was defined with.
 //
 // # Results
 //
@@ -40,8 +41,8 @@
 //
 // # Approvals
 //
-// A call that waits for an approval interrupts Generate. [Pending] reads the request from the part.
-// The host restarts the call with the answers:
+// A call that waits for an approval interrupts Generate; of a direct call the interrupt is the
+// error. [Pending] reads the request from the part. The host restarts the call with the answers:
 //
 //	part := answer.Interrupts()[0]
 //	request, err := helmgenkit.Pending(part)
