@@ -15,7 +15,8 @@ import (
 const adaptersFile = root + "/docs/adapters.md"
 
 // TestAdapterDocument composes the marked parts of docs/adapters.md: the tables of the suite, of
-// the adapters that the mark names, and files. They are changed by
+// the adapters that the mark names, files, and what the example of a file of tests prints. They are
+// changed by
 //
 //	go test ./internal/check -run TestAdapterDocument -update
 func TestAdapterDocument(t *testing.T) {
@@ -34,6 +35,8 @@ func TestAdapterDocument(t *testing.T) {
 			body = suiteTable(t, strings.Fields(m[2]))
 		case "file":
 			body = sourceBlock(t, m[2])
+		case "output":
+			body = outputBlock(t, m[2])
 		}
 		return fmt.Sprintf("<!-- %s: %s -->\n\n%s\n<!-- end -->", m[1], m[2], body)
 	})
@@ -55,7 +58,7 @@ func TestAdapterDocument(t *testing.T) {
 		"go test ./internal/check -run TestAdapterDocument -update")
 }
 
-var marks = regexp.MustCompile(`(?s)<!-- (table|file): ([^>]*?) -->\n.*?<!-- end -->`)
+var marks = regexp.MustCompile(`(?s)<!-- (table|file|output): ([^>]*?) -->\n.*?<!-- end -->`)
 
 // suiteTable joins the tables of adapters: a row for each attack, and below it the reasons.
 func suiteTable(t *testing.T, names []string) string {
@@ -123,14 +126,37 @@ var attacksOf = map[string]string{
 	"story":       "a support agent, audited",
 }
 
-// sourceBlock returns a file of Go from its package clause on.
+// sourceBlock returns a file: all of a policy, and of Go what follows the package clause and the
+// clause itself.
 func sourceBlock(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/" + file)
 	require.NoError(t, err)
+	if filepath.Ext(file) == ".yaml" {
+		return "```yaml\n" + string(text) + "```\n"
+	}
 	at := strings.Index("\n"+string(text), "\npackage ")
 	require.GreaterOrEqual(t, at, 0, "%s has no package clause", file)
 	return "```go\n" + string(text[at:]) + "```\n"
+}
+
+// outputBlock returns the output of the one example of a file, which go test compares with what it
+// prints.
+func outputBlock(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(root + "/" + file)
+	require.NoError(t, err)
+	_, after, found := strings.Cut(string(text), "\n\t// Output:\n")
+	require.True(t, found, "%s has no example with an output", file)
+	block, _, found := strings.Cut(after, "\n}")
+	require.True(t, found, "%s: the end of the example", file)
+	var b strings.Builder
+	for line := range strings.Lines(block + "\n") {
+		told, found := strings.CutPrefix(line, "\t// ")
+		require.True(t, found, "%s: %q", file, line)
+		b.WriteString(told)
+	}
+	return "```text\n" + b.String() + "```\n"
 }
 
 // TestAdapterExamples counts the programs that put an agent of a framework under guard: each has at
