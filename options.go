@@ -108,8 +108,8 @@ type Checkpoints struct {
 	Done func(context.Context, proofgraph.Checkpoint)
 }
 
-// An Event reports a call to an observer. It has no arguments and no outputs. That of a checkpoint
-// which failed has Why and Err alone, and so no Tool.
+// An Event reports a call to an observer. It has no arguments and no outputs, but Why may name a
+// member of the arguments. That of a checkpoint which failed has Why and Err alone, and so no Tool.
 type Event struct {
 	Tool    string
 	Session string
