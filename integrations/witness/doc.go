@@ -1,5 +1,6 @@
 // Package witness runs a witness of logs: a state in a directory, and the HTTP interface of C2SP
-// tlog-witness over a [witness.Witness], which package proofgraph/witness documents.
+// tlog-witness over a [witness.Witness], which package proofgraph/witness documents. It has the
+// client of that interface as well.
 //
 //	state, err := httpwitness.DirState("/var/lib/witness") // a directory that exists
 //	…
@@ -46,6 +47,22 @@
 // Requests need no authentication: the signature of the log is one. The witness says nothing of
 // logs that it does not know, and verifies nothing for them. Limit connections and their rate
 // before the handler.
+//
+// # Asking for cosignatures
+//
+// A log asks the witnesses of a policy, which is a file of the form of C2SP tlog-policy:
+//
+//	policy, err := httpwitness.ParsePolicy(text)
+//	…
+//	var client httpwitness.Client
+//	note, err := client.Cosign(ctx, prover, checkpoint, policy)
+//
+// The note has the lines of the checkpoint and those of the witnesses. [Client.Cosign] asks all
+// witnesses at once, with the size that each cosigned last or 0, and a witness that answers 409
+// once more, with the size that it says. A witness that knows a larger checkpoint than this one is
+// an error: two logs have one name and key, or the log was put back. A line counts if it verifies
+// under the key in the policy, whatever else the answer says. An answer has at most 65,536 bytes,
+// and redirects are not followed.
 //
 // # The directory
 //
