@@ -5,8 +5,10 @@
 // for all tools of one Generate, those of plugins and other middleware too, and for calls of tools
 // that were not offered to the model. Not governed is what the host says in a tool's place: the
 // answer to an interrupted call (WithToolResponses), the outputs in a history that it hands over,
-// and calls that it asked to get back (WithReturnToolRequests). Genkit's own traces have arguments
-// and outputs of tools that run, before there is a receipt.
+// and calls that it asked to get back (WithReturnToolRequests). Nor are the messages that a tool or
+// middleware adds to a request by itself: read_file of Genkit's Filesystem is judged, but the model
+// is shown the file by such a message, and the receipt is of a summary. Genkit's own traces have
+// arguments and outputs of tools that run, before there is a receipt.
 //
 // Lossy: Genkit decodes the arguments that a model wrote before any tool or middleware sees them.
 // Of a repeated name the last is left, numbers are doubles, and lone surrogates are U+FFFD. What is
@@ -55,7 +57,7 @@
 // It is judged again, by the arguments that it has then; nothing but a signed approval of these
 // approves it. A call that was restarted and is denied is told to the model. Of calls that ran next
 // to an interrupted one Genkit keeps the outputs in the history, and Use the content of multipart
-// tools.
+// tools; not that of two calls of one step that the model wrote with the same reference.
 //
 // # Definitions
 //

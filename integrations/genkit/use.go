@@ -56,11 +56,14 @@ type use struct {
 	returns atomic.Bool // the host makes the calls
 
 	mu       sync.Mutex
-	contents map[string][]*ai.Part // of multipart tools that ran, by reference
+	contents map[string][]*ai.Part // of the calls of this step, by reference; none if two have one
 }
 
 func (u *use) generate(ctx context.Context, p *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
 	u.returns.Store(p.Options != nil && p.Options.ReturnToolRequests)
+	u.mu.Lock()
+	u.contents = map[string][]*ai.Part{} // a model may use a reference again
+	u.mu.Unlock()
 	made, err := next(ctx, p)
 	if made == nil {
 		return made, err
@@ -122,14 +125,16 @@ func (u *use) tool(ctx context.Context, p *ai.ToolParams, next ai.ToolNext) (*ai
 		guarded.definition = d // else none, and no policy that pins one lets it run
 	}
 	made, err := next(ctx, &ai.ToolParams{Request: p.Request, Tool: guarded})
-	if err == nil && made != nil && len(made.Content) > 0 {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if u.contents == nil {
-			u.contents = map[string][]*ai.Part{}
-		}
-		u.contents[p.Request.Ref] = made.Content
+	var content []*ai.Part
+	if err == nil && made != nil {
+		content = made.Content
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, another := u.contents[p.Request.Ref]; another {
+		content = nil // nobody can tell whose it is
+	}
+	u.contents[p.Request.Ref] = content
 	return made, err
 }
 
