@@ -7,6 +7,7 @@ require (
 	github.com/cyberphone/json-canonicalization v0.0.0-20241213102144-19d51d7fe467 // Apache-2.0: RFC 8785, by its author
 	github.com/gowebpki/jcs v1.0.2 // Apache-2.0: RFC 8785
 	github.com/helmkernel/helm v0.0.0
+	github.com/helmkernel/helm/integrations/witness v0.0.0
 	github.com/in-toto/attestation v1.2.0 // Apache-2.0: in-toto statements
 	github.com/secure-systems-lab/go-securesystemslib v0.11.1 // MIT: DSSE, Ed25519 keys
 	github.com/transparency-dev/formats v0.1.1 // Apache-2.0: tlog-checkpoint
@@ -19,10 +20,14 @@ require github.com/stretchr/testify v1.12.1
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	filippo.io/mldsa v0.0.0-20260215214346-43d0283efc3e // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	go.yaml.in/yaml/v4 v4.0.0 // indirect
 	golang.org/x/crypto v0.55.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
 
-replace github.com/helmkernel/helm => ../
+replace (
+	github.com/helmkernel/helm => ../
+	github.com/helmkernel/helm/integrations/witness => ../integrations/witness
+)
