@@ -60,6 +60,22 @@
 // often keys were changed since; [Report].Trust is the digest of the last one. Write checks its key
 // by the state at the checkpoint in the same way.
 //
+// # Witnesses
+//
+// The holder of the log key can show one log to one auditor and another log to the next. A witness
+// cosigns checkpoints of a log only if each goes on from the one before it (C2SP tlog-cosignature,
+// by Ed25519). An auditor who trusts some witnesses passes their verifier keys, and how many must
+// have cosigned:
+//
+//	o.Witnesses = []string{"w1.example+a0b1c2d3+BAEC…", "w2.example+…", "w3.example+…"}
+//	o.Quorum = 2
+//
+// A pack that is LOGGED and that a quorum cosigned is WITNESSED, and this is then the level that
+// is asked for. Without the log's own line it is INTACT, no matter who cosigned. Cosignatures that
+// were made after the pack are in a checkpoint that comes with it: pass it as Options.Cosigned.
+// Times are as the witnesses say. This package has no clock, so it is for the caller to see that
+// Report.Witnesses are not of too long ago.
+//
 // docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for
 // byte, for authors of other verifiers.
 //
@@ -69,7 +85,8 @@
 // exported errors:
 //
 //	INPUT       what the caller passed: reader and size, or store; trust root, origin, last
-//	            checkpoint, level; the candidate of a back-test
+//	            checkpoint, witnesses, quorum, cosigned checkpoint, level; the candidate of a
+//	            back-test
 //	ARCHIVE     headers re-encoded and compared, names, order, padding, end; a pack that cannot be
 //	            read, or is another one when it is read again
 //	STORE       for a store, in place of ARCHIVE: it cannot be read, at whatever place, or is no
@@ -99,7 +116,8 @@
 //
 //	MERKLE      size and root of the checkpoint are the log's
 //	CHECKPOINT  the member checkpoint: three lines, origin, and the log key's line, which is the
-//	            first and verifies
+//	            first and verifies; and the cosigned checkpoint that the caller passed has the
+//	            same three lines
 //	MANIFEST    the member manifest.json of a pack: envelope, key, signature, and each claim
 //	BLOB        the content of each hashes to its name and has its form, and a policy document has
 //	            the layer, name and version that its entry says; no required one is missing, and
@@ -112,6 +130,8 @@
 //	            with what was granted
 //	RERUN       a call that ran in a closed sandbox, run again, ends as its receipt says; only if
 //	            Options has a Rerun
+//	COSIGN      a line that has the name and the key hash of one of Options.Witnesses is its
+//	            cosignature of the checkpoint
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are

@@ -12,7 +12,7 @@ import (
 // them in what [Verify], [VerifyStore], [OpenPack] and [BackTest] return.
 var (
 	// ErrInput is a fault of what the caller gave: reader and size, store, trust root, origin, last
-	// checkpoint, level, candidate.
+	// checkpoint, witnesses, quorum, cosigned checkpoint, level, candidate.
 	ErrInput = errors.New("INPUT")
 
 	// ErrStore takes the place of ErrArchive in VerifyStore: the store fails, or does not keep to
@@ -64,7 +64,8 @@ var (
 	// ErrMerkle is a checkpoint whose size or root is not the log's.
 	ErrMerkle = errors.New("MERKLE")
 
-	// ErrCheckpoint is a fault of the checkpoint, or of the log key's line in it.
+	// ErrCheckpoint is a fault of the checkpoint, or of the log key's line in it; or
+	// Options.Cosigned is another checkpoint.
 	ErrCheckpoint = errors.New("CHECKPOINT")
 
 	// ErrManifest is a fault of the manifest, or of its claims about the other members.
@@ -81,12 +82,16 @@ var (
 	// ErrRerun is a receipt that is not what a module returns when its call is run again. With an
 	// Err it is a call that could not be run, for a reason that is no fault of the pack.
 	ErrRerun = errors.New("RERUN")
+
+	// ErrCosign is a signature line of one of Options.Witnesses that is not their cosignature of
+	// the checkpoint.
+	ErrCosign = errors.New("COSIGN")
 )
 
 // An Error says which check failed, and where. It holds no arguments, no output and no keys but
 // public ones.
 type Error struct {
-	Check error  // one of ErrInput to ErrRerun
+	Check error  // one of ErrInput to ErrCosign
 	Entry int64  // index of the entry; -1: it is of none
 	Field string // dotted path in the record, or the member or blob; may be ""
 	What  string

@@ -38,6 +38,10 @@ func (v *verifier) finish() error {
 	if f := v.replay.runs.finish(); f != nil {
 		return f
 	}
+	if f := v.witnessed.check(); f != nil {
+		return f
+	}
+	v.witnessed.report(&v.report)
 	v.report.Checkpoint = note
 	v.complete(&v.report)
 	return nil
@@ -82,6 +86,9 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 		return nil, newError(ErrMerkle, "checkpoint.root", "not the log's")
 	case c.Origin != v.fold.origin:
 		return bad("origin", otherOrigin(c.Origin, v.fold.origin))
+	}
+	if f := v.witnessed.of(c); f != nil {
+		return nil, f
 	}
 	v.report.Level = Intact
 	keys := v.fold.state.Keys(registry.Log, v.fold.size())

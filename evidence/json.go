@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 	"unicode/utf16"
 
 	"github.com/helmkernel/helm/contracts"
@@ -22,6 +23,7 @@ type (
 		Size    uint64   `json:"size"`
 		Behind  uint64   `json:"behind"`
 		totals
+		Witnesses      []witness          `json:"witnesses"`
 		Open           []opened           `json:"open"`
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
@@ -59,6 +61,10 @@ type (
 		Rules  uint64 `json:"rules"`
 		Threat uint64 `json:"threat"`
 	}
+	witness struct {
+		Name string    `json:"name"`
+		Time time.Time `json:"time"`
+	}
 	opened struct {
 		Index uint64 `json:"entry"`
 		ID    string `json:"id"`
@@ -93,11 +99,11 @@ type (
 )
 
 // MarshalJSON returns the whole report: no list is cut, success is for what was asked, digests are
-// in hex, the checkpoint is the text that it is, and -1 is the entry of a fault that is of none.
-// The names are those of the fields. Of an INVALID pack it returns success, level, asked, fault and
-// how many verdicts and runs differ. Of a verification that was ended it returns "unfinished" and
-// no level, since nothing is said of the pack. The text is ASCII: a pack may have names that no
-// terminal should be shown.
+// in hex, times are those of RFC 3339, the checkpoint is the text that it is, and -1 is the entry
+// of a fault that is of none. The names are those of the fields. Of an INVALID pack it returns
+// success, level, asked, fault and how many verdicts and runs differ. Of a verification that was
+// ended it returns "unfinished" and no level, since nothing is said of the pack. The text is ASCII:
+// a pack may have names that no terminal should be shown.
 func (r Report) MarshalJSON() ([]byte, error) {
 	switch f := r.Fault; {
 	case f != nil:
@@ -118,8 +124,11 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		},
 		Rerun:  ranAgain(r.Rerun),
 		Origin: r.Origin, Size: r.Size, Behind: r.Behind, totals: totals(r.Totals),
-		Open: []opened{}, Erased: all(r.Erased),
+		Witnesses: []witness{}, Open: []opened{}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
+	}
+	for _, x := range r.Witnesses {
+		p.Witnesses = append(p.Witnesses, witness(x))
 	}
 	for _, x := range r.Open {
 		p.Open = append(p.Open, opened(x))

@@ -3,7 +3,6 @@ package evidence
 import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -32,6 +31,22 @@ type Options struct {
 	// vouches for it. If it is nil, an old pack passes for the latest.
 	Last []byte
 
+	// Witnesses are the verifier keys of those whose cosignatures of the checkpoint count: C2SP
+	// tlog-cosignature by Ed25519, name+hash+base64 of 0x04 and the public key. Their names and
+	// their keys differ. Lines of others are passed over; one that names a witness and is not its
+	// cosignature is COSIGN. A witness saw that the checkpoints of a log go on from each other, and
+	// not what the log says.
+	Witnesses []string
+
+	// Quorum is how many of the Witnesses make a checkpoint WITNESSED: 1 to as many as there are,
+	// and 0 without any.
+	Quorum int
+
+	// Cosigned is the log's checkpoint, a signed note, with cosignatures that were made after the
+	// pack. They count with those in the pack. Its three lines must be those of the checkpoint in
+	// the pack or the store; it needs no line of the log. If it is nil, there is none.
+	Cosigned []byte
+
 	// CrossCheck has a second implementation of RFC 8785, github.com/gowebpki/jcs, canonicalise all
 	// JSON of the pack: envelopes and their payloads, inputs, documents, outputs. It must return
 	// the same bytes, so an error in one implementation is found. The verification takes twice the
@@ -44,7 +59,8 @@ type Options struct {
 	// not called.
 	Progress func(done, total uint64)
 
-	// Level is the level that is asked for; the report has it as Asked. Zero is Logged.
+	// Level is the level that is asked for; the report has it as Asked. Zero is Witnessed if there
+	// are Witnesses, else Logged.
 	Level Level
 
 	// Rerun runs calls again whose sandbox was closed, and their receipts must say what it returns:
@@ -60,8 +76,19 @@ type Options struct {
 	RerunGas uint64
 }
 
-// check does the check INPUT, except for what only the entries can show of the last checkpoint,
-// which it returns.
+// asked returns the level that is asked for.
+func (o *Options) asked() Level {
+	switch {
+	case o.Level != Invalid:
+		return o.Level
+	case len(o.Witnesses) > 0:
+		return Witnessed
+	}
+	return Logged
+}
+
+// check does the check INPUT, except for witnesses, and for what only the entries can show of the
+// last checkpoint, which it returns.
 func (o *Options) check() (*signed, *Error) {
 	bad := func(field, what string) (*signed, *Error) { return nil, newError(ErrInput, field, what) }
 	switch {
@@ -73,8 +100,8 @@ func (o *Options) check() (*signed, *Error) {
 		return bad("Kernel", "not an Ed25519 public key of prime order")
 	case o.Origin != "" && !contracts.IsOrigin(o.Origin):
 		return bad("Origin", "not 1 to 255 letters, digits and . _ / -")
-	case o.Level > Logged:
-		return bad("Level", "a level above LOGGED"+entry.Unsupported)
+	case o.Level > Witnessed:
+		return bad("Level", "none of the levels")
 	case o.Last == nil:
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"slices"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -11,12 +12,13 @@ type Level uint8
 
 // The levels; each includes the one before it.
 const (
-	Invalid Level = iota // some check failed
-	Intact               // bytes, signatures, chains, graph, pairing, roots, manifest and blobs are right
-	Logged               // and a log key of the trust state signed the checkpoint
+	Invalid   Level = iota // some check failed
+	Intact                 // bytes, signatures, chains, graph, pairing, roots, manifest and blobs are right
+	Logged                 // and a log key of the trust state signed the checkpoint
+	Witnessed              // and a quorum of the caller's witnesses cosigned it
 )
 
-func (l Level) String() string { return word(l, "INVALID", "INTACT", "LOGGED") }
+func (l Level) String() string { return word(l, "INVALID", "INTACT", "LOGGED", "WITNESSED") }
 
 // MarshalText returns the word.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
@@ -77,6 +79,14 @@ type Report struct {
 	Size   uint64 // of the log, in entries, the genesis included; not in bytes
 	Behind uint64 // entries of a store after its checkpoint: not verified until there is a later one
 	Totals
+
+	// Witnesses are those of Options.Witnesses that cosigned the checkpoint, in that order. Time is
+	// the latest with which each has cosigned it, in UTC and whole seconds, by its own clock; a
+	// time after the year 9999 is reported as the last second of that year. Nil if there are none.
+	Witnesses []struct {
+		Name string
+		Time time.Time
+	}
 
 	// Open are the ALLOWs without a receipt, in log order: it is not known yet how the calls ended.
 	// Nil if there are none.

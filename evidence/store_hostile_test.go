@@ -240,7 +240,7 @@ func TestStoresThatAreNone(t *testing.T) {
 			assert.Contains(t, fmt.Sprint(err), x.say, "%v", err)
 		})
 	}
-	r, err := VerifyStore(t.Context(), whole, Options{Trust: d.Trust, Level: Logged + 1})
+	r, err := VerifyStore(t.Context(), whole, Options{Trust: d.Trust, Level: Witnessed + 1})
 	mustRefuse(t, r, err, ErrInput)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 )
@@ -105,6 +106,10 @@ func (r Report) proved(t *text) {
 		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
 	}
 	r.Rerun.proved(t)
+	if len(r.Witnesses) > 0 || r.asked() == Witnessed {
+		list(t, "witnesses", number(uint64(len(r.Witnesses))), r.Witnesses,
+			func(x cosigner) string { return short(x.Name) + ", " + x.Time.Format(time.RFC3339) })
+	}
 	lacking := number(uint64(len(r.Erased)))
 	if len(r.Erased) > 0 {
 		lacking += ", erased or never kept"
@@ -125,6 +130,13 @@ func (r Report) unproved(t *text) {
 	if r.Level < Logged {
 		t.item("That the log stands by it. No log key of the trust state has signed the checkpoint:",
 			"ask for a pack whose checkpoint is signed.")
+	}
+	switch {
+	case r.Level == Logged && r.asked() == Witnessed:
+		t.item("That others were shown the same log. Fewer witnesses have cosigned its checkpoint than the quorum:",
+			"get the checkpoint with their lines, and give it with the pack.")
+	case r.Level == Witnessed:
+		t.item("That the witnesses read the log. They signed that its checkpoints go on from each other, and when.")
 	}
 	switch r.History {
 	case None:

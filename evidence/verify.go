@@ -30,7 +30,9 @@ type verifier struct {
 	reread rereader
 	replay replayer
 	report Report
-	unsaid int // bytes of entries since Progress was called
+
+	witnessed witnessed
+	unsaid    int // bytes of entries since Progress was called
 }
 
 // Verify reads a pack of that size and reports what it proves. The error is that of the first check
@@ -49,10 +51,7 @@ func (v *verifier) answer(err error) (Report, error) {
 	if ended := v.ctx.Err(); ended != nil && errors.Is(err, ended) {
 		err = ended // no fault of what was read
 	}
-	asked := v.o.Level
-	if asked == Invalid {
-		asked = Logged
-	}
+	asked := v.o.asked()
 	if err == nil {
 		v.report.Asked = asked
 		return v.report, nil
@@ -115,7 +114,12 @@ func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 
 // given does the check INPUT.
 func (v *verifier) given() (f *Error) {
-	v.fold.last, f = v.o.check()
+	if v.fold.last, f = v.o.check(); f != nil {
+		return f
+	}
+	if v.witnessed, f = newWitnessed(&v.o); f != nil {
+		return f
+	}
 	v.fold.state = v.o.Trust
 	if v.o.Trust != nil {
 		v.blobs.trust = v.o.Trust.Canonical()

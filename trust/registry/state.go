@@ -24,7 +24,7 @@ const (
 	Delegator Role = "delegator" // grants
 	Attestor  Role = "attestor"  // attestations
 	Freezer   Role = "freezer"   // freezes
-	Witness   Role = "witness"   // cosignatures, which this version does not read
+	Witness   Role = "witness"   // cosignatures; verifiers take witnesses from their callers instead
 )
 
 var roles = []Role{Root, Kernel, Log, Publisher, Approver, Delegator, Attestor, Freezer, Witness}

@@ -57,6 +57,9 @@ func (m *Model) Build() []byte {
 		mark = m.note(text)
 	default:
 		mark = signNote(m, text, origin, m.logBy)
+		if m.cosigned {
+			mark = append(mark, cosignatures(m, text)...)
+		}
 	}
 	ms := []Member{{Name: "manifest.json"}, {Name: "checkpoint", Body: mark}, {Name: "entries.jsonl", Body: lines}}
 	for _, name := range slices.Sorted(maps.Keys(m.Blobs)) {

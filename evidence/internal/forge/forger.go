@@ -25,6 +25,8 @@ type Model struct {
 	logBy  byte              // who signs the checkpoint
 	origin string            // if it is not Origin
 
+	cosigned bool // the witnesses cosign the checkpoint
+
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
 	relate   func(n *Node)                          // changes an entry when those before it have their hashes
 	root     func() [32]byte                        // in place of the root
@@ -87,9 +89,10 @@ func TakeApart(t testing.TB, pack []byte) *Model {
 		}
 		if x.Name == "checkpoint" {
 			text, _, _ := strings.Cut(string(x.Body), "\n\n")
-			if strings.HasSuffix(string(x.Body), noteLineOf(t, text+"\n", Origin, seedL2)) {
+			if strings.Contains(string(x.Body), noteLineOf(t, text+"\n", Origin, seedL2)) {
 				m.logBy = seedL2
 			}
+			m.cosigned = strings.HasSuffix(string(x.Body), cosignatures(t, text+"\n"))
 		}
 		if x.Name == "manifest.json" {
 			m.by = seeds[sigOf(parseObject(t, x.Body))["keyid"].(string)]

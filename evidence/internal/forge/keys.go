@@ -37,6 +37,8 @@ const (
 	seedG1 // of the packs that the second implementation makes: kernel, kernel after that, log
 	seedG2
 	seedGL
+	SeedW1 // witnesses
+	seedW2
 )
 
 const oracleSeed = "helm oracle test key, not secret"

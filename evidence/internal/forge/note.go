@@ -2,7 +2,10 @@ package forge
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,6 +57,54 @@ func (s noteSigner) Sign(msg []byte) ([]byte, error) { return crypto.Sign(s.key,
 func noteLineOf(t testing.TB, text, name string, seed byte) string {
 	b := signNote(t, text, name, seed)
 	return string(b[len(text)+1:])
+}
+
+// CosignedAt is when the first witness cosigns checkpoints, in seconds. The second does so one
+// second later.
+const CosignedAt = uint64(Start/1000) + 60
+
+// Witness names a witness of the tests.
+func Witness(seed byte) string { return fmt.Sprintf("w%d.example", seed-SeedW1+1) }
+
+// cosignerID returns the key hash of a cosigner, and the rest of its verifier key.
+func cosignerID(t testing.TB, name string, kind byte, seed byte) (hash, key []byte) {
+	key = append([]byte{kind}, Public(t, seed)...)
+	sum := sha256.Sum256(slices.Concat([]byte(name+"\n"), key))
+	return sum[:4], key
+}
+
+// CosignerKey returns the verifier key of a key under a name; kind is 4 for cosignatures.
+func CosignerKey(t testing.TB, name string, kind, seed byte) string {
+	t.Helper()
+	hash, key := cosignerID(t, name, kind, seed)
+	return fmt.Sprintf("%s+%x+%s", name, hash, base64.StdEncoding.EncodeToString(key))
+}
+
+// WitnessKeys returns the verifier keys of the witnesses.
+func WitnessKeys(t testing.TB) []string {
+	t.Helper()
+	return []string{CosignerKey(t, Witness(SeedW1), 4, SeedW1), CosignerKey(t, Witness(seedW2), 4, seedW2)}
+}
+
+// cosignature returns the line of a witness over the text of a checkpoint.
+func cosignature(t testing.TB, text string, seed byte, at uint64) string {
+	t.Helper()
+	return cosignatureBy(t, text, Witness(seed), seed, seed, at)
+}
+
+// cosignatureBy returns a line under a name and the key hash of a key, signed by any key.
+func cosignatureBy(t testing.TB, text, name string, as, by byte, at uint64) string {
+	t.Helper()
+	hash, _ := cosignerID(t, name, 4, as)
+	line := binary.BigEndian.AppendUint64(hash, at)
+	line = append(line, signWith(t, by, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", at, text))...)
+	return fmt.Sprintf("— %s %s\n", name, base64.StdEncoding.EncodeToString(line))
+}
+
+// cosignatures returns the lines of both witnesses.
+func cosignatures(t testing.TB, text string) string {
+	t.Helper()
+	return cosignature(t, text, SeedW1, CosignedAt) + cosignature(t, text, seedW2, CosignedAt+1)
 }
 
 // LastOf returns a checkpoint of size n with that root, signed by the log key of m.

@@ -267,6 +267,14 @@ func kernelPack(t testing.TB) testPack {
 	return testPack{b.Bytes(), k.Trust(), c.Note, evidence.Replay{KernelsOwn: 10}}
 }
 
+// cosignedLater returns a checkpoint with the lines of the witnesses, and none of the log.
+func cosignedLater(t testing.TB, mark []byte) []byte {
+	t.Helper()
+	text, _, ok := strings.Cut(string(mark), "\n\n")
+	require.True(t, ok)
+	return []byte(text + "\n\n" + cosignatures(t, text+"\n"))
+}
+
 // TestMustStillPass: a strict verifier is not one that refuses everything.
 func TestMustStillPass(t *testing.T) {
 	t.Parallel()
@@ -284,8 +292,13 @@ func TestMustStillPass(t *testing.T) {
 				r.Replay.Replayed+r.Replay.KernelsOwn+r.Replay.NotReplayable != r.Allows+r.Denials {
 				t.Errorf("%+v, %v", r, err)
 			}
-			assert.True(t, r.Success(evidence.Intact) == true && !r.Success(evidence.Logged+1),
+			assert.True(t, r.Success(evidence.Intact) == true && !r.Success(evidence.Witnessed),
 				"success is not of the level asked for")
+			ranRow(t, "OK19")
+			later, err := verifyBytes(t, p.pack, evidence.Options{Trust: p.trust, Origin: Origin, Last: p.last,
+				Witnesses: WitnessKeys(t), Quorum: 2, Cosigned: cosignedLater(t, r.Checkpoint)})
+			assert.True(t, err == nil && later.Success(0) && later.Level == evidence.Witnessed,
+				"cosigned later: %+v, %v", later, err)
 			pinned, err := verifyBytes(t, p.pack, evidence.Options{Kernel: Public(t, SeedK1)})
 			assert.True(t, err == nil && pinned.Success(0) && pinned.MerkleRoot == r.MerkleRoot,
 				"with a pinned key: %+v, %v", pinned, err)

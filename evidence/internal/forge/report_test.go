@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,13 @@ func reports(t *testing.T) map[string]evidence.Report {
 		return contracts.RerunResult{}, errDisk
 	}
 	add("rerun ended", nil, b.o)
+	w = newTampered(t)
+	w.witness()
+	add("witnessed", nil, w.o)
+	add("unwitnessed", cosigned(func(m *Model, text string) string {
+		return cosignature(m, text, seedW2, 1<<40) // in the year 36812
+	}), w.o)
+	add("cosign", cosigned(by1(bit(20))), w.o)
 	w = newTampered(t)
 	add("input", nil, evidence.Options{Origin: "no origin"})
 	add("archive", archived(func(ms []Member) []Member { return ms[:2] }), w.o)
@@ -145,7 +153,11 @@ func reread(t *testing.T, r evidence.Report) {
 			Entry uint64
 			ID    string
 		}
-		Erased []contracts.Digest
+		Erased    []contracts.Digest
+		Witnesses []struct {
+			Name string
+			Time time.Time
+		}
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -177,6 +189,7 @@ func reread(t *testing.T, r evidence.Report) {
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
 		Rerun: got.Rerun}
+	back.Witnesses = append(back.Witnesses, got.Witnesses...)
 	for _, x := range got.Open {
 		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
 	}
@@ -208,14 +221,22 @@ func fullReport() evidence.Report {
 		Rerun: evidence.Rerun{Same: 29, Unpinned: 30, Open: 31, Ended: 32, NotKept: 33, OtherMeter: 34, Over: 35,
 			Differing: 36},
 		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
+		Witnesses: []struct {
+			Name string
+			Time time.Time
+		}{{"w1.example", time.Unix(1790000060, 0).UTC()}},
 		MerkleRoot: contracts.Digest{26}, ProofGraphHash: contracts.Digest{27}, Trust: contracts.Digest{28},
 		Checkpoint: []byte("a note\n")}
 }
 
 // leaves changes each value in a report in turn, and passes its name to the test.
 func leaves(v reflect.Value, name string, each func(name string)) {
+	at, isTime := v.Interface().(time.Time)
 	switch v.Kind() {
 	case reflect.Struct:
+		if isTime {
+			break
+		}
 		for i := range v.NumField() {
 			leaves(v.Field(i), name+"."+v.Type().Field(i).Name, each)
 		}
@@ -241,6 +262,8 @@ func leaves(v reflect.Value, name string, each func(name string)) {
 		v.SetString(v.String() + "x")
 	case reflect.Pointer: // Fault, of which below
 		return
+	case reflect.Struct:
+		v.Set(reflect.ValueOf(at.Add(time.Second)))
 	default:
 		v.SetZero()
 	}
@@ -297,7 +320,7 @@ func TestReportIsCut(t *testing.T) {
 	}
 	s := r.String()
 	assert.True(t, strings.Count(s, "2,000") == 3 && strings.Count(s, "and 1,995 more\n") == 3 && strings.Count(s,
-		"\n") <= 60, "not cut:\n%s", s)
+		"\n") <= 62, "not cut:\n%s", s)
 	reread(t, r)
 	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
 	r = evidence.Report{Fault: &evidence.Error{Check: errReplay, Entry: 7, Field: long, What: "x" + long,

@@ -125,6 +125,7 @@ func TestTamperedStore(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
 	w := newTampered(t)
+	w.witness()
 	compared, step := 0, Sample(3)
 	for i, x := range tamperings() {
 		if i%step > 0 || x.want == errArchive || x.want == errManifest || x.name == "no LF" {
@@ -174,6 +175,7 @@ func mustAgree(t testing.TB, pack []byte, o evidence.Options, shape int) (eviden
 func TestAheadOfTampering(t *testing.T) {
 	t.Parallel()
 	w := newTampered(t)
+	w.witness()
 	tried, step := 0, Sample(4)
 	if race.Enabled {
 		step = 16

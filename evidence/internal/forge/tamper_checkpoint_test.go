@@ -73,7 +73,8 @@ var checkpointRows = []tampering{
 		return pairedMerkle(leavesOf(m, len(m.Nodes)))
 	}), want: errMerkle},
 	{id: "M05", cut: marked(func(m *Model, text string) []byte {
-		return []byte(text + "\n" + stranger(m, text) + noteLineOf(m, text, Origin, SeedL))
+		w1, w2 := cosignature(m, text, SeedW1, CosignedAt), cosignature(m, text, seedW2, CosignedAt)
+		return []byte(text + "\n" + w1 + noteLineOf(m, text, Origin, SeedL) + w2)
 	}), want: errCheckpoint},
 	{id: "M09", name: "zero", cut: sizeAs("0%d"), want: errCheckpoint},
 	{id: "M09", name: "plus", cut: sizeAs("+%d"), want: errCheckpoint},
@@ -92,7 +93,7 @@ var checkpointRows = []tampering{
 		sig := signWith(m, SeedL, []byte(strings.TrimSuffix(text, "\n")))
 		return []byte(text + "\n" + noteLine(m, sig, SeedL))
 	}), want: errCheckpoint},
-	{id: "M12", cut: marked(func(m *Model, text string) []byte { return []byte(text + "\n" + stranger(m, text)) }),
+	{id: "M12", cut: marked(func(m *Model, text string) []byte { return []byte(text + "\n" + cosignatures(m, text)) }),
 		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},
 	{id: "M13", cut: marked(func(m *Model, text string) []byte { return signNote(m, text, Origin, seedK2) }),
 		then: evidence.Report{Level: evidence.Intact, History: evidence.Fresh, Signer: evidence.Trusted}},

@@ -312,7 +312,7 @@ func given(change func(m *Model, o *evidence.Options)) func(*Model, *evidence.Op
 // the options.
 var callerRows = []tampering{
 	{id: "V01", cut: attacker, o: given(func(_ *Model, o *evidence.Options) { o.Trust, o.Last = nil, nil }),
-		then: evidence.Report{Level: evidence.Logged, History: evidence.None, Signer: evidence.Unpinned}},
+		then: evidence.Report{Level: evidence.Witnessed, History: evidence.None, Signer: evidence.Unpinned}},
 	{id: "T17", cut: attacker, want: errKey},
 	{id: "T18", cut: func(m *Model) {
 		keys := append(StateKeys(m, 0), registry.Key{Name: "root", Public: Public(m, SeedX), Role: registry.Root})
@@ -326,13 +326,13 @@ var callerRows = []tampering{
 		want: errInput},
 	{id: "V06",
 		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes)+1, [32]byte{1}, Origin) }),
-		then: evidence.Report{Level: evidence.Logged, History: evidence.Stale, Signer: evidence.Trusted}},
+		then: evidence.Report{Level: evidence.Witnessed, History: evidence.Stale, Signer: evidence.Trusted}},
 	{id: "V07", name: "same size",
 		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, len(m.Nodes), [32]byte{1}, Origin) }),
-		then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
+		then: evidence.Report{Level: evidence.Witnessed, History: evidence.Diverged, Signer: evidence.Trusted}},
 	{id: "V07", name: "smaller",
 		o:    given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin) }),
-		then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged, Signer: evidence.Trusted}},
+		then: evidence.Report{Level: evidence.Witnessed, History: evidence.Diverged, Signer: evidence.Trusted}},
 	{id: "V09", o: given(func(m *Model, o *evidence.Options) { o.Last = LastOf(m, 14, [32]byte{1}, Origin+"2") }),
 		want: errInput},
 	{id: "V09", name: "any origin",
@@ -347,7 +347,7 @@ var callerRows = []tampering{
 	{id: "V11", cut: remark(func(_ *Model, text string) string { return text + "quorum 0\n" }), want: errCheckpoint},
 	{id: "own", name: "a key and a state",
 		o: given(func(m *Model, o *evidence.Options) { o.Kernel = Public(m, SeedK1) }), want: errInput},
-	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Logged + 1 }),
+	{id: "own", name: "level", o: given(func(_ *Model, o *evidence.Options) { o.Level = evidence.Witnessed + 1 }),
 		want: errInput},
 	{id: "own", name: "no checkpoint", o: given(func(_ *Model, o *evidence.Options) { o.Last = []byte{} }), want: errInput},
 	{id: "own", name: "pinned other",

@@ -240,7 +240,7 @@ var trustRows = []tampering{
 		m.resign(n, seedR1, seedR2)
 	}, want: errTrust},
 	{id: "T09", cut: func(m *Model) { m.The("o").by = SeedK1 }, want: errKey},
-	{id: "T10", cut: moved, then: evidence.Report{Level: evidence.Logged, History: evidence.Diverged,
+	{id: "T10", cut: moved, then: evidence.Report{Level: evidence.Witnessed, History: evidence.Diverged,
 		Signer: evidence.Trusted}},
 	{id: "T11", cut: func(m *Model) { m.The("m1").by = seedK2 }, want: errKey},
 	{id: "T12", cut: func(m *Model) { m.The("t1").by = seedK2 }, want: errKey},
