@@ -33,17 +33,22 @@ func (a *app) verifyLog() *cobra.Command {
 		Use: "verify DIR", Short: "verify a log in place, up to its checkpoint", Args: arguments(cobra.ExactArgs(1)),
 		Long: "Verify a log in place, up to its latest checkpoint. DIR is its directory, or the state directory\n" +
 			"that it is in. A kernel may be writing to it. The answer is yes only if --trust or --kernel says who\n" +
-			"may have made it.",
+			"may have made it, and with --witness only if --quorum of these have cosigned its checkpoint.",
 	}
 	var from root
 	from.flags(c)
 	c.Flags().StringVar(&from.last, "last", "", "`FILE` with the last checkpoint")
+	var by witnesses
+	by.flags(c)
 	file := c.Flags().String("kept", "", "`FILE` that keeps the last checkpoint, as pack audit has it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from.last != "" && *file != "" {
 			return usageError{errors.New("--last or --kept, not both")}
 		}
 		o, err := a.options(&from)
+		if err == nil {
+			err = by.options(a, &o)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +28,7 @@ import (
 
 // makeLog makes a log in the directory log, by the key in key.pem and the policy in pay.yaml: one
 // call that is allowed and one that is denied. It writes the trust state to trust.json and the
-// public key to public.hex.
+// public key to public.hex, and to cosigned the checkpoint with the line of a witness, w.example.
 func makeLog() {
 	if err := writeLog(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -72,12 +77,25 @@ func writeLog() error {
 		return err
 	}
 	for name, b := range map[string][]byte{"trust.json": k.Trust().Canonical(), "checkpoint": note.Note,
-		"public.hex": fmt.Appendf(nil, "%x", public)} {
+		"public.hex": fmt.Appendf(nil, "%x", public), "cosigned": cosigned(note.Note, "w.example")} {
 		if err := os.WriteFile(name, b, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cosigned returns the checkpoint with the line of a witness (C2SP tlog-cosignature), whose key
+// follows from its name, and with no line of the log.
+func cosigned(mark []byte, name string) []byte {
+	text, _, _ := bytes.Cut(mark, []byte("\n\n"))
+	seed := sha256.Sum256([]byte(name))
+	key := ed25519.NewKeyFromSeed(seed[:])
+	hash := sha256.Sum256(append([]byte(name+"\n\x04"), key.Public().(ed25519.PublicKey)...))
+	const at = 1790000060
+	line := binary.BigEndian.AppendUint64(hash[:4:4], at)
+	line = append(line, ed25519.Sign(key, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s\n", at, text))...)
+	return fmt.Appendf(nil, "%s\n\n\u2014 %s %s\n", text, name, base64.StdEncoding.EncodeToString(line))
 }
 
 // makeRequest writes a request for an approval to request.json, as hosts hand it over, and to

@@ -96,11 +96,14 @@ func (a *app) verifyPack() *cobra.Command {
 		Use: "verify PACK", Short: "verify a pack", Args: arguments(cobra.ExactArgs(1)),
 		Long: "Verify a pack: that nothing in it was removed, reordered, changed or inserted, and that each verdict\n" +
 			"that can be replayed has the same result. The answer is yes only if --trust or --kernel says who\n" +
-			"may have made it. An old pack passes too, unless --last has the last checkpoint: see pack audit.",
+			"may have made it. An old pack passes too, unless --last has the last checkpoint: see pack audit.\n" +
+			"With --witness the answer is yes only if --quorum of these have cosigned its checkpoint.",
 	}
 	var from root
 	from.flags(c)
 	c.Flags().StringVar(&from.last, "last", "", "`FILE` with the last checkpoint")
+	var by witnesses
+	by.flags(c)
 	rerun := c.Flags().Bool("rerun", false, "run calls of closed sandboxes again: code of the pack, in the sandbox")
 	modules := c.Flags().StringArray("module", nil, "`FILE` of a module that the pack lacks, for --rerun")
 	gas := c.Flags().Uint64("rerun-gas", 0, "the most `GAS` for all runs; 1e12 without it")
@@ -109,6 +112,9 @@ func (a *app) verifyPack() *cobra.Command {
 			return wrongly(c, errors.New("--module and --rerun-gas are of --rerun"))
 		}
 		return a.opened(args[0], &from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+			if err := by.options(a, &o); err != nil {
+				return err
+			}
 			if *rerun {
 				runtime, err := sandbox.New(sandbox.Options{})
 				if err != nil {
