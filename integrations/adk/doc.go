@@ -1,18 +1,19 @@
 // Package adk guards the tools of agents of Google's ADK for Go, version 2.2.0.
 //
-// Governed are the calls of tools that [Tool] or [Toolset] wrapped, plain and streaming ones, by
+// The calls of tools that [Tool] or [Toolset] wrapped are governed, plain and streaming ones, by
 // whatever way ADK comes to them, with the arguments that reach the tool. It is Lossy: the client
 // of the model decodes arguments to maps before ADK has them. Of a duplicate key the last is left,
 // digits beyond a double are rounded, a lone surrogate is replaced, and arguments that are no JSON
 // object end the run. The call that is judged is the one that runs, and not always the one that the
 // model wrote.
 //
-// Not governed are tools that are not wrapped, because the hooks of ADK do not see all of them: no
+// Tools that are not wrapped are not governed, because the hooks of ADK do not see all of them: no
 // hook sees a streaming tool, and an agent's own hook may change arguments after a plugin judged
 // them. [Plugin] refuses what is not wrapped, and says what it cannot see. Without the plugin ADK
-// answers calls of tools that an agent does not have, and there is no receipt. Not governed either
-// are stop_streaming, which ADK answers itself, without an effect on wrapped tools and without a
-// receipt, and what a hook of the host makes of a result after the call.
+// answers calls of tools that an agent does not have, and there is no receipt. Two
+// more things are not governed: stop_streaming, which ADK answers itself, without an effect on
+// wrapped tools and without a receipt; and what a hook of the host makes of a result after the
+// call.
 //
 //	refund, err := adk.Tool(k, refund) // k is a *helm.Kernel
 //	guard, err := adk.Plugin(k)

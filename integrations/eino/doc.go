@@ -1,19 +1,19 @@
 // Package eino guards the tools of Eino agents (github.com/cloudwego/eino).
 //
-// Governed is each call of a tool that [Tool] wrapped, by whatever way it comes: ToolsNode, ReAct
-// agent, ChatModelAgent, a sub-agent, an alias, a direct call. Nothing that the framework has lies
-// between the judgement and the tool. Not governed is a tool that is not wrapped: one that a call
-// option (WithToolList) or a middleware of an agent (BeforeAgent, AdditionalTools) brings, and one
-// of the framework's own (transfer_to_agent, exit). [Middleware] governs these too, if it is the
-// last middleware of the ToolsNode, and [UnknownTool] the calls of tools that are not there at all,
-// which no middleware sees. [Config] does all three:
+// Each call of a tool that [Tool] wrapped is governed, by whatever way it comes: ToolsNode, ReAct
+// agent, ChatModelAgent, a sub-agent, an alias, a direct call. No code of the framework runs
+// between the judgement and the tool. Tools that are not wrapped are not governed: those that a
+// call option (WithToolList) or a middleware of an agent (BeforeAgent, AdditionalTools) adds, and
+// the framework's own (transfer_to_agent, exit). [Middleware] governs these too, if it is the last
+// middleware of the ToolsNode. [UnknownTool] judges calls of tools that do not exist, which no
+// middleware sees. [Config] does all three. Here helmeino is this package, and k a *helm.Kernel:
 //
 //	config, err := helmeino.Config(k, compose.ToolsNodeConfig{Tools: tools})
 //	a, err := react.NewAgent(ctx, &react.AgentConfig{ToolCallingModel: m, ToolsConfig: config})
 //	ctx = helm.With(ctx, helm.Intent{Caller: helm.Caller{ID: "bob"}, Session: "bob/chat-1"})
 //	answer, err := a.Generate(ctx, messages)
 //
-// Nor is governed what a tool does besides its result: the events that an agent in a tool emits
+// What a tool does besides its result is not governed: the events that an agent in a tool emits
 // while it runs (EmitInternalEvents) are out before there is a receipt, and one that reads the
 // whole history (WithFullChatHistoryAsInput) works on more than the arguments that were judged.
 // Options of the host (tool.Option) are no arguments, and are not judged.

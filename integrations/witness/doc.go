@@ -66,12 +66,12 @@
 //
 // # The directory
 //
-// One file a log, named by the SHA-256 of its origin in hex and the suffix .checkpoint, holds the
-// latest note. A new note is written to a file in the directory, synced and renamed, and the
-// directory is synced, before the line is returned. If the process or the machine ends in between,
-// the file holds the old note or the new one, whole. A file with the suffix .tmp may be left over,
-// and can be removed while no witness runs. A file that holds no checkpoint of its log is an error,
-// and the witness cosigns nothing of that log until the file is put right.
+// One file for each log, named by the SHA-256 of its origin in hex and the suffix .checkpoint,
+// holds the latest note. A new note is written to a file in the directory, synced and renamed, and
+// the directory is synced, before the line is returned. If the process or the machine ends in
+// between, the file holds the old note or the new one, whole. A file with the suffix .tmp may be
+// left over, and can be removed while no witness runs. A file that holds no checkpoint of its log
+// is an error, and the witness cosigns nothing of that log until the file is put right.
 //
 // Many goroutines and processes may use one directory. They agree by flock(2), so the directory
 // must be on a local file system. On systems without flock [DirState] returns an error.
