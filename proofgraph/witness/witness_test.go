@@ -15,6 +15,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cosign"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -364,6 +365,28 @@ func TestContextEnds(t *testing.T) {
 	_, err = w.witness.Add(ctx, 1, nil, entries(1).signedBy(t, w.logKey))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 1, w.state.swaps)
+}
+
+// TestVerifiersAgree: what verifies packs reads the key of a witness, and its lines in the note of
+// the state; and of no other checkpoint.
+func TestVerifiersAgree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustAdd(0, entries(3))
+	vkey, err := w.witness.VerifierKey()
+	require.NoError(t, err)
+	ours, err := cosign.Parse([]string{vkey})
+	require.NoError(t, err)
+	c, lines, err := proofgraph.ParseCheckpoint(w.state.notes[origin])
+	require.NoError(t, err)
+	at, ok := ours[0].Verify(c, lines[1])
+	require.True(t, ok && at == 1790000000, "%d", at)
+	_, ok = ours[0].Verify(c, lines[0])
+	require.False(t, ok, "the line of the log")
+	other, _, err := proofgraph.ParseCheckpoint(entries(4).signedBy(t, w.logKey))
+	require.NoError(t, err)
+	_, ok = ours[0].Verify(other, lines[1])
+	require.False(t, ok, "another checkpoint")
 }
 
 func TestVerifierKey(t *testing.T) {
