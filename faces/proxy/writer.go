@@ -25,6 +25,8 @@ type writer struct {
 func newWriter(w http.ResponseWriter, l limits, begin func(), alive []byte) *writer {
 	out := &writer{w: w, c: http.NewResponseController(w), begin: begin, alive: alive, keep: l.keep, taken: l.taken}
 	if alive != nil {
+		out.mu.Lock() // tick may be called before there is a timer
+		defer out.mu.Unlock()
 		out.timer = time.AfterFunc(out.keep, out.tick)
 	}
 	return out
