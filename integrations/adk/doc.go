@@ -15,7 +15,7 @@
 // wrapped tools and without a receipt; and what a hook of the host makes of a result after the
 // call.
 //
-//	refund, err := adk.Tool(k, refund) // k is a *helm.Kernel
+//	refund, err := adk.Tool(k, refund) // k is a *helm.Kernel, who below a helm.Caller
 //	guard, err := adk.Plugin(k)
 //	clerk, err := llmagent.New(llmagent.Config{
 //		Name: "clerk", Model: m, Tools: []tool.Tool{refund},

@@ -13,6 +13,8 @@
 // there is an answer; calls of a message whose stop reason is not tool_use, which no runner runs;
 // and the host's own loop over messages, because nothing but a runner calls a tool.
 //
+// Here helmanthropic is this package, k a *helm.Kernel, and who a helm.Caller:
+//
 //	runner, err := helmanthropic.NewToolRunner(k, &client.Beta.Messages, tools, params)
 //	…
 //	ctx = helm.With(ctx, helm.Intent{Caller: who, Session: "chat-1"})

@@ -1,6 +1,6 @@
 // Package genkit guards the tools of agents that are written with Genkit.
 //
-// Governed is every call of a tool that [DefineTool] or [DefineMultipartTool] made, whatever calls
+// Every call of a tool that [DefineTool] or [DefineMultipartTool] made is governed, whatever calls
 // it: Generate, a prompt, a flow, the developer UI, or the program by RunRaw. With [Use] this holds
 // for all tools of one Generate, those of plugins and other middleware too, and for calls of tools
 // that were not offered to the model. Not governed is what the host says in a tool's place: the
@@ -13,6 +13,8 @@
 // Lossy: Genkit decodes the arguments that a model wrote before any tool or middleware sees them.
 // Of a repeated name the last is left, numbers are doubles, and lone surrogates are U+FFFD. What is
 // left is judged, and runs. No arguments, or null, are judged as {}.
+//
+// Here helmgenkit is this package, k a *helm.Kernel, and who a helm.Caller:
 //
 //	g := genkit.Init(ctx)
 //	find, err := helmgenkit.DefineTool(k, g, "order_find", "Finds an order.", findOrder)

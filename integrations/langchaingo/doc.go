@@ -1,10 +1,12 @@
 // Package langchaingo guards the tools of agents that are written with langchaingo.
 //
-// Governed is every call of a tool that [Tool] returned, whatever calls it: an executor, a chain,
+// Every call of a tool that [Tool] returned is governed, whatever calls it: an executor, a chain,
 // or the program itself. With [Agent] this holds for all tools of an agent, and for calls of tools
 // that the agent does not have. Not governed are chains that act by themselves: SQLDatabaseChain,
 // LLMMathChain and APIChain run what the model wrote, and no tool is called. Nor is what a tool
 // does itself: it may call its own callbacks.Handler with its result before there is a receipt.
+//
+// Here helmlc is this package, k a *helm.Kernel, and who a helm.Caller:
 //
 //	search, err := helmlc.Tool(k, duckduckgo)
 //	if err != nil {

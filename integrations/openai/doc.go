@@ -14,7 +14,8 @@
 // because it has run before there is an answer; and what the host does with an answer without this
 // package: nothing in the client runs a tool, so a loop that does so itself goes past the kernel.
 //
-// The tools are declared once. The same value offers them and runs them:
+// The tools are declared once. The same value offers them and runs them. Here helmopenai is this
+// package, k a *helm.Kernel, and who a helm.Caller:
 //
 //	refund := shared.FunctionDefinitionParam{Name: "refund", Parameters: schema}
 //	tools, err := helmopenai.NewTools(helmopenai.Function(refund, helm.Text(pay)))
