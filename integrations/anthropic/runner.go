@@ -70,10 +70,38 @@ func (s *tools) add(take func(...sdk.BetaTool), list []sdk.BetaTool) error {
 	return nil
 }
 
-// A ToolRunner is the SDK's tool runner, under guard. NextMessage, RunToCompletion, All and
-// AddTools are its own. Those of the embedded runner leave calls without a receipt, and tools
-// without guard: do not call them. It is not safe for concurrent use, but its tools run at the same
-// time.
+// remove takes tools from the runner: calls of them are those of tools that it does not have.
+func (s *tools) remove(names ...string) {
+	for _, name := range names {
+		delete(s.names, name)
+	}
+}
+
+func namesOf(list []sdk.BetaTool) []string {
+	names := make([]string, len(list))
+	for i, t := range list {
+		names[i] = t.Name()
+	}
+	return names
+}
+
+// takenBy returns the names of definitions, in whose place no tool of the runner stays.
+func takenBy(list []sdk.BetaToolUnionParam) (names []string) {
+	for _, t := range list {
+		var of struct {
+			Name string `json:"name"` // that of a server tool is there in JSON alone
+		}
+		if b, err := json.Marshal(t); err == nil && json.Unmarshal(b, &of) == nil {
+			names = append(names, of.Name)
+		}
+	}
+	return names
+}
+
+// A ToolRunner is the SDK's tool runner, under guard. The methods that take steps, and those that
+// add and remove tools, are its own. To take a step of the embedded runner, or to add or remove
+// tools there or in Params, leaves calls without a receipt, and tools without guard. It is not safe
+// for concurrent use, but its tools run at the same time.
 type ToolRunner struct {
 	*sdk.BetaToolRunner
 	tools *tools
@@ -99,6 +127,23 @@ func NewToolRunner(
 // errors of [Tool]; then no tool is added.
 func (r *ToolRunner) AddTools(list ...sdk.BetaTool) error {
 	return r.tools.add(r.BetaToolRunner.AddTools, list)
+}
+
+// AddToolParams is that of the SDK's runner. A tool that the model's provider runs is not
+// governed; a call of any other one is denied, because there is nothing to run.
+func (r *ToolRunner) AddToolParams(list ...sdk.BetaToolUnionParam) {
+	r.tools.remove(takenBy(list)...)
+	r.BetaToolRunner.AddToolParams(list...)
+}
+
+// RemoveTools is that of the SDK's runner. A call of a removed tool is denied as one of a tool that
+// the runner does not have.
+func (r *ToolRunner) RemoveTools(list ...sdk.BetaTool) { r.RemoveToolsByNames(namesOf(list)...) }
+
+// RemoveToolsByNames is [ToolRunner.RemoveTools] by names.
+func (r *ToolRunner) RemoveToolsByNames(names ...string) {
+	r.tools.remove(names...)
+	r.BetaToolRunner.RemoveToolsByNames(names...)
 }
 
 // NextMessage is that of the SDK's runner. If it returns an error, the calls that it has made are
@@ -197,6 +242,23 @@ func NewToolRunnerStreaming(
 // AddTools is [ToolRunner.AddTools].
 func (r *ToolRunnerStreaming) AddTools(list ...sdk.BetaTool) error {
 	return r.tools.add(r.BetaToolRunnerStreaming.AddTools, list)
+}
+
+// AddToolParams is [ToolRunner.AddToolParams].
+func (r *ToolRunnerStreaming) AddToolParams(list ...sdk.BetaToolUnionParam) {
+	r.tools.remove(takenBy(list)...)
+	r.BetaToolRunnerStreaming.AddToolParams(list...)
+}
+
+// RemoveTools is [ToolRunner.RemoveTools].
+func (r *ToolRunnerStreaming) RemoveTools(list ...sdk.BetaTool) {
+	r.RemoveToolsByNames(namesOf(list)...)
+}
+
+// RemoveToolsByNames is [ToolRunner.RemoveTools] by names.
+func (r *ToolRunnerStreaming) RemoveToolsByNames(names ...string) {
+	r.tools.remove(names...)
+	r.BetaToolRunnerStreaming.RemoveToolsByNames(names...)
 }
 
 // NextStreaming is that of the SDK's runner. If the iterator is left before its end the message is
