@@ -199,9 +199,7 @@ func (g *guarded) Run(ctx agent.Context, args any) (map[string]any, error) {
 	_, streams := g.inner.(streaming)
 	result := told(d, r, streams)
 	if d.Pending != nil && answer == nil {
-		if err := ask(ctx, d, result); err != nil {
-			return map[string]any{"error": err.Error()}, nil
-		}
+		_ = ask(ctx, d, result) // if nobody can be asked, the model knows of the denial
 	}
 	return result, nil
 }
