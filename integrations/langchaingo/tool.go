@@ -79,12 +79,18 @@ func (g *guarded) Call(ctx context.Context, input string) (string, error) {
 func guard(ctx context.Context, k *helm.Kernel, in helm.Intent) string {
 	d, r := k.Guard(ctx, in)
 	if d.Pending != nil {
-		if ask, ok := ctx.Value(pendingKey{}).(func(helm.Decision)); ok {
-			ask(d)
-		}
+		tell(ctx, d)
 	}
 	text, _ := d.ForModel(r)
 	return text
+}
+
+// tell hands a decision to the host.
+func tell(ctx context.Context, d helm.Decision) {
+	defer func() { _ = recover() }()
+	if ask, ok := ctx.Value(pendingKey{}).(func(helm.Decision)); ok && ask != nil {
+		ask(d)
+	}
 }
 
 type pendingKey struct{}
@@ -92,7 +98,7 @@ type pendingKey struct{}
 // OnPending returns a context under which ask is called with the decision of each call that waits
 // for an approval: its Pending is the request to sign, and its Args are the arguments that it is
 // about. The answer goes into [helm.Intent.Approvals] of a later run. ask is called before the
-// model is told, by the goroutine that runs the tool.
+// model is told, by the goroutine that runs the tool. A panic in it is dropped.
 func OnPending(ctx context.Context, ask func(helm.Decision)) context.Context {
 	return context.WithValue(ctx, pendingKey{}, ask)
 }

@@ -303,3 +303,18 @@ func (a *watched) Plan(ctx context.Context, steps []schema.AgentStep, inputs map
 	a.steps = steps
 	return a.Agent.Plan(ctx, steps, inputs, o...)
 }
+
+// A function of the host that panics when it is told of a call that waits, and one that is nil, end
+// no turn: the model is told of the denial.
+func TestOnPendingFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	pay := w.guarded(w.tool("pay"))
+	for _, ask := range []func(helm.Decision){nil, func(helm.Decision) { panic("hunter2") }} {
+		told, err := pay.Call(OnPending(w.ctx(), ask), `{"amount":7}`)
+		require.NoError(t, err)
+		assert.Contains(t, told, "pay was denied: APPROVAL_REQUIRED. ")
+	}
+	w.mustHave()
+	w.mustVerify(0, 2)
+}
