@@ -3,6 +3,7 @@ package eino_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/cloudwego/eino/adk"
 	"github.com/cloudwego/eino/components/tool"
@@ -210,6 +211,12 @@ func TestCanceledRun(t *testing.T) {
 	require.NoError(t, handle.Wait())
 	var canceled *adk.CancelError
 	require.ErrorAs(t, last, &canceled)
+	for range 1000 { // the run does not wait for the tool, which is about to end
+		if len(receipts(w)) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	assert.Equal(t, []string{"jot TOOL_ERROR"}, receipts(w))
 	events, err := runner.Resume(host(t), "one")
 	require.NoError(t, err)
