@@ -81,31 +81,13 @@ examples:
 	[ "$$examples" -gt 0 ] || { echo 'there is no example' >&2; exit 1; }; \
 	echo "$$examples examples"
 
-# The modules that stand below this one, each by itself and under the race detector. One whose
-# framework cannot be had is named; one that ran no test is a failure. Of an adapter the table of
-# helmtest.AdapterSuite is printed. viewtest needs a browser: see pages. Apps send what the client of
-# an API calls deprecated, so adapters and tests name it, and SA1019 is left out.
+# The modules that stand below this one, each by itself: see .ci/module. Much of their time is waiting,
+# so three of them run at the same time.
 modules:
-	@modules=0; log=$$(mktemp); table=$$(mktemp); trap 'rm -f "$$log" "$$table"' EXIT; \
-	export GOWORK=off HELMTEST_TABLE="$$table"; \
-	while IFS= read -r mod; do \
-		dir=$$(dirname "$$mod"); dir=$${dir#./}; \
-		if ! (cd "$$dir" && go mod download) >"$$log" 2>&1; then \
-			echo "$$dir: not run: $$(tail -n 1 "$$log")"; continue; \
-		fi; \
-		(cd "$$dir" && go mod tidy -diff && go vet ./...); \
-		grep -q "^	\./$$dir$$" go.work || (cd "$$dir" && go run $(STATICCHECK) -checks inherit,-SA1019 ./...); \
-		modules=$$((modules + 1)); \
-		[ "$$dir" != faces/viewtest ] || { echo "$$dir: vetted; its tests are those of make pages"; continue; }; \
-		(cd "$$dir" && go test -v -race -vet=off ./...) >"$$log" 2>&1 || { cat "$$log"; echo "FAILED: $$dir" >&2; exit 1; }; \
-		ran=$$(grep -c '^ *--- PASS' "$$log" || true); \
-		[ "$$ran" -gt 0 ] || { echo "FAILED: $$dir ran no test" >&2; exit 1; }; \
-		echo "$$dir: $$ran tests held"; \
-		awk -f .ci/skipped.awk "$$log"; \
-		cat "$$table"; : >"$$table"; \
-	done < <(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' | sort); \
-	[ "$$modules" -gt 0 ] || { echo 'no module was found' >&2; exit 1; }; \
-	echo "$$modules modules"
+	@modules=$$(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -printf '%h\n' | sort); \
+	[ -n "$$modules" ] || { echo 'no module was found' >&2; exit 1; }; \
+	STATICCHECK=$(STATICCHECK) xargs -P 3 -n 1 .ci/module <<<"$$modules"; \
+	echo "$$(wc -l <<<"$$modules") modules"
 
 # The conformance suite and the inspector of the Model Context Protocol, against the gateway. They
 # come from the registry of npm, once, and stay in the user's cache.
