@@ -84,7 +84,7 @@ examples:
 # The modules that stand below this one, each by itself: see .ci/module. Much of their time is waiting,
 # so three of them run at the same time.
 modules:
-	@modules=$$(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -printf '%h\n' | sort); \
+	@modules=$$(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sort); \
 	[ -n "$$modules" ] || { echo 'no module was found' >&2; exit 1; }; \
 	STATICCHECK=$(STATICCHECK) xargs -P 3 -n 1 .ci/module <<<"$$modules"; \
 	echo "$$(wc -l <<<"$$modules") modules"
