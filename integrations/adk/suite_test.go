@@ -29,7 +29,7 @@ import (
 	"github.com/helmkernel/helm/integrations/adk/internal/script"
 )
 
-func TestSuite(t *testing.T) {
+func TestAdapterSuite(t *testing.T) {
 	const decoded = "the client of the model decodes arguments before ADK has them: "
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name:  "adk",

@@ -19,9 +19,9 @@ import (
 	"github.com/helmkernel/helm/integrations/anthropic/internal/scripted"
 )
 
-// TestSuite: the attacks that every adapter is tried with, under both runners. A hook is a
+// TestAdapterSuite: the attacks that every adapter is tried with, under both runners. A hook is a
 // middleware of the SDK, which changes a message before it is decoded.
-func TestSuite(t *testing.T) {
+func TestAdapterSuite(t *testing.T) {
 	t.Parallel()
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name:  "anthropic",

@@ -31,7 +31,7 @@ const (
 	direct   = "a direct call"
 )
 
-func TestSuite(t *testing.T) {
+func TestAdapterSuite(t *testing.T) {
 	s := suite{t}
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name:  "eino v0.9.13",

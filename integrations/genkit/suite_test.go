@@ -18,7 +18,7 @@ import (
 
 // By the way "plugin" Genkit made the tools, and Use alone guards them; by "direct" there is no
 // model; "alone" is without Use.
-func TestSuite(t *testing.T) {
+func TestAdapterSuite(t *testing.T) {
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name: "genkit", Kinds: []string{"plain", "multipart"}, Ways: []string{"plugin", "direct", "alone"},
 		Turn: turn, Resume: resume, Lacks: map[string]string{

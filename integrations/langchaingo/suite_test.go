@@ -17,7 +17,7 @@ import (
 
 // The agent reads calls as functions. By the way "text" another one reads them out of a text, and
 // by the way "direct" there is none.
-func TestSuite(t *testing.T) {
+func TestAdapterSuite(t *testing.T) {
 	helmtest.AdapterSuite(t, helmtest.Adapter{
 		Name: "langchaingo", Kinds: []string{"text"}, Ways: []string{"text agent", "direct"}, Turn: turn,
 		Lacks: map[string]string{"08-streams": "a tool of langchaingo returns one text: none streams"},

@@ -22,9 +22,9 @@ import (
 	"github.com/helmkernel/helm/integrations/openai/internal/scripted"
 )
 
-// TestSuite: the attacks that every adapter is tried with, over each of the ways by which an answer
-// comes. A hook is a middleware of the client, which changes an answer before it is decoded.
-func TestSuite(t *testing.T) {
+// TestAdapterSuite: the attacks that every adapter is tried with, over each of the ways by which an
+// answer comes. A hook is a middleware of the client, which changes an answer before it is decoded.
+func TestAdapterSuite(t *testing.T) {
 	t.Parallel()
 	const none = "the client runs no tool, so it has no streams of tools"
 	helmtest.AdapterSuite(t, helmtest.Adapter{
