@@ -80,7 +80,7 @@ func TestCheckpointEvery(t *testing.T) {
 	require.NoError(t, err)
 	<-m.heard
 	w.MustCall(kerneltest.Executed(`{"n":1,"text":"x"}`), "echo", `{"text":"x"}`)
-	assert.Len(t, m.all(), 2, "a checkpoint that was asked for begins the count anew")
+	assert.Len(t, m.all(), 2, "after a checkpoint that was asked for the count begins again")
 	w.Close()
 	assert.Equal(t, w.Size(), marked(t, w))
 	assert.Equal(t, marked(t, w), m.all()[len(m.all())-1])
@@ -156,6 +156,8 @@ func TestCheckpointFails(t *testing.T) {
 	require.ErrorContains(t, e.Err, "the token was pulled")
 	assert.Equal(t, helm.Event{Why: "checkpoint", Err: e.Err}, e)
 	require.NoError(t, w.Kernel.Err())
+	time.Sleep(50 * time.Millisecond)
+	assert.LessOrEqual(t, len(failed), int(w.Size())/4, "it was tried again before it was due")
 	signer.out.Store(false)
 	for marked(t, w) == 0 {
 		w.MustCall(ok, "echo", `{"text":"x"}`)
