@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/cosign"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -71,7 +71,7 @@ func (c *Client) Cosign(ctx context.Context, p Prover, cp proofgraph.Checkpoint,
 	results := make(chan result, len(keys))
 	for i, m := range policy.Witnesses {
 		go func() {
-			line, err := c.ask(ctx, p, cp, m, keys[i])
+			line, err := c.ask(ctx, p, cp, m, &keys[i])
 			results <- result{i, line, err}
 		}()
 	}
@@ -114,7 +114,7 @@ func signedByOneOf(cp proofgraph.Checkpoint, lines []proofgraph.SignatureLine, l
 		return nil
 	}
 	for i, vkey := range logs {
-		v, err := parseVerifier(vkey, typeNote)
+		v, err := parseLogKey(vkey)
 		if err != nil {
 			return fmt.Errorf("witness: policy: log %d: %w", i+1, err)
 		}
@@ -128,7 +128,9 @@ func signedByOneOf(cp proofgraph.Checkpoint, lines []proofgraph.SignatureLine, l
 }
 
 // ask returns the line of one witness, verified.
-func (c *Client) ask(ctx context.Context, p Prover, cp proofgraph.Checkpoint, m Member, key verifier) ([]byte, error) {
+func (c *Client) ask(
+	ctx context.Context, p Prover, cp proofgraph.Checkpoint, m Member, w *cosign.Witness,
+) ([]byte, error) {
 	if m.URL == "" {
 		return nil, errors.New("the policy has no URL of it")
 	}
@@ -147,7 +149,7 @@ func (c *Client) ask(ctx context.Context, p Prover, cp proofgraph.Checkpoint, m 
 			return nil, err
 		}
 		if answer != nil {
-			line, err := key.find(cp, answer)
+			line, err := find(w, cp, answer)
 			if err == nil {
 				c.remember(at, cp.Size)
 			}
@@ -237,8 +239,8 @@ func (c *Client) post(ctx context.Context, prefix string, body []byte) ([]byte, 
 
 var errLine = errors.New("no line of its key that verifies")
 
-// find returns the first line of an answer that is a cosignature of the checkpoint by the key.
-func (v verifier) find(cp proofgraph.Checkpoint, answer []byte) ([]byte, error) {
+// find returns the first line of an answer that is a cosignature of the checkpoint by the witness.
+func find(w *cosign.Witness, cp proofgraph.Checkpoint, answer []byte) ([]byte, error) {
 	body, _, _ := bytes.Cut(cp.Note, []byte("\n\n"))
 	note := append(append(bytes.Clone(body), "\n\n"...), answer...)
 	_, lines, err := proofgraph.ParseCheckpoint(note)
@@ -246,16 +248,10 @@ func (v verifier) find(cp proofgraph.Checkpoint, answer []byte) ([]byte, error) 
 		return nil, errors.New("an answer that is not signature lines")
 	}
 	for _, line := range lines {
-		if line.Name != v.name || line.KeyHash != binary.BigEndian.Uint32(v.hash[:]) || len(line.Signature) != 8+64 {
-			continue
+		if _, ok := w.Verify(cp, line); ok {
+			raw := append(binary.BigEndian.AppendUint32(nil, line.KeyHash), line.Signature...)
+			return fmt.Appendf(nil, "— %s %s\n", line.Name, crypto.AppendBase64(nil, raw)), nil
 		}
-		at := binary.BigEndian.Uint64(line.Signature)
-		msg := fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s\n", at, body)
-		if at == 0 || at > math.MaxInt64 || !crypto.Verify(v.public, msg, line.Signature[8:]) {
-			continue
-		}
-		raw := append(v.hash[:], line.Signature...)
-		return fmt.Appendf(nil, "— %s %s\n", v.name, crypto.AppendBase64(nil, raw)), nil
 	}
 	return nil, errLine
 }

@@ -273,7 +273,7 @@ func TestParsePolicy(t *testing.T) {
 		"witness C " + log + "\nquorum A\n":          "type 0x01",
 		"witness C " + mldsa + "\nquorum A\n":        "ML-DSA-44",
 		"witness C x\nquorum A\n":                    "not a verifier key",
-		"witness C x" + a.Key + "\nquorum A\n":       "another's",
+		"witness C x" + a.Key + "\nquorum A\n":       "not that of its name and key",
 		"quorum A B\n":                               "not a log",
 		"policy A\n":                                 "not a log",
 		"quorum A\r\n":                               "control",

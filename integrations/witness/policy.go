@@ -1,7 +1,6 @@
 package witness
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cosign"
 )
 
 // A Policy says whose cosignatures a checkpoint needs, and where they are asked for.
@@ -35,22 +35,13 @@ func (p Policy) Keys() []string {
 }
 
 // verifiers returns the keys of the witnesses. No two may have one public key, or one name.
-func (p Policy) verifiers() ([]verifier, error) {
+func (p Policy) verifiers() ([]cosign.Witness, error) {
 	if p.Quorum < 1 || p.Quorum > len(p.Witnesses) {
 		return nil, fmt.Errorf("witness: policy: a quorum of %d and %d witnesses", p.Quorum, len(p.Witnesses))
 	}
-	var keys []verifier
-	for i, m := range p.Witnesses {
-		v, err := parseVerifier(m.Key, typeCosignature)
-		if err != nil {
-			return nil, fmt.Errorf("witness: policy: witness %d: %w", i+1, err)
-		}
-		for _, other := range keys {
-			if other.name == v.name || bytes.Equal(other.public, v.public) {
-				return nil, fmt.Errorf("witness: policy: witness %d has the name or the key of another", i+1)
-			}
-		}
-		keys = append(keys, v)
+	keys, err := cosign.Parse(p.Keys())
+	if err != nil {
+		return nil, fmt.Errorf("witness: policy: %w", err)
 	}
 	return keys, nil
 }
@@ -96,7 +87,7 @@ type group struct {
 type policyReader struct {
 	witnesses map[string]Member
 	groups    map[string]group
-	keys      map[string]bool // public keys of logs and of witnesses, with their type
+	keys      map[string]bool // public keys of logs and of witnesses, with their type, in base64
 	policy    Policy
 }
 
@@ -125,22 +116,22 @@ func (r *policyReader) line(line string) error {
 	}
 }
 
-// key takes note of a key, and refuses one that was there.
-func (r *policyReader) key(vkey string, kind byte) error {
-	v, err := parseVerifier(vkey, kind)
-	if err != nil {
-		return err
-	}
-	id := string(kind) + string(v.public)
-	if r.keys[id] {
+// key takes note of a verifier key that was parsed, and refuses one that was there.
+func (r *policyReader) key(vkey string) error {
+	_, rest, _ := strings.Cut(vkey, "+")
+	_, public, _ := strings.Cut(rest, "+")
+	if r.keys[public] { // base64 has one spelling, and begins with the type
 		return errors.New("the same public key as in a line before")
 	}
-	r.keys[id] = true
+	r.keys[public] = true
 	return nil
 }
 
 func (r *policyReader) log(vkey string) error {
-	if err := r.key(vkey, typeNote); err != nil {
+	if _, err := parseLogKey(vkey); err != nil {
+		return err
+	}
+	if err := r.key(vkey); err != nil {
 		return err
 	}
 	r.policy.Logs = append(r.policy.Logs, vkey)
@@ -161,7 +152,10 @@ func (r *policyReader) witness(words []string) error {
 	if err := r.free(words[0]); err != nil {
 		return err
 	}
-	if err := r.key(words[1], typeCosignature); err != nil {
+	if _, err := cosign.Parse(words[1:2]); err != nil {
+		return errors.Unwrap(err) // its number is the line's
+	}
+	if err := r.key(words[1]); err != nil {
 		return err
 	}
 	r.witnesses[words[0]] = Member{words[0], words[1], words[2]}
@@ -220,38 +214,28 @@ func (r *policyReader) quorum(name string) error {
 	return nil
 }
 
-// The types of keys in verifier keys, all of Ed25519.
-const (
-	typeNote        = 0x01 // of logs
-	typeCosignature = 0x04
-)
-
-// A verifier is a key in the form name+hash+base64.
-type verifier struct {
+// A logKey is the verifier key of a log: name+hash+base64, type 0x01.
+type logKey struct {
 	name   string
-	hash   [4]byte
 	public crypto.PublicKey
 }
 
-func parseVerifier(vkey string, kind byte) (verifier, error) {
+func parseLogKey(vkey string) (logKey, error) {
 	name, rest, _ := strings.Cut(vkey, "+")
 	hash, b64, _ := strings.Cut(rest, "+")
 	key, err := crypto.DecodeBase64(nil, []byte(b64))
 	if name == "" || err != nil || len(key) == 0 {
-		return verifier{}, errors.New("not a verifier key: name+hash+base64")
+		return logKey{}, errors.New("not a verifier key: name+hash+base64")
 	}
-	if key[0] == 0x06 {
-		return verifier{}, errors.New("a key of ML-DSA-44, which is not supported")
-	}
-	if key[0] != kind {
-		return verifier{}, fmt.Errorf("a key of type 0x%02x, want 0x%02x", key[0], kind)
+	if key[0] != 0x01 {
+		return logKey{}, fmt.Errorf("a key of type 0x%02x, want 0x01, Ed25519", key[0])
 	}
 	if err := crypto.CheckPublicKey(key[1:]); err != nil {
-		return verifier{}, err
+		return logKey{}, err
 	}
 	id := crypto.Sum(append([]byte(name+"\n"), key...))
 	if fmt.Sprintf("%x", id[:4]) != hash {
-		return verifier{}, errors.New("a verifier key whose hash is another's")
+		return logKey{}, errors.New("a verifier key whose hash is another's")
 	}
-	return verifier{name, [4]byte(id[:4]), key[1:]}, nil
+	return logKey{name, key[1:]}, nil
 }
