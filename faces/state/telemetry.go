@@ -25,7 +25,7 @@ type Telemetry interface {
 	Call(ctx context.Context, c ToolCall) (within context.Context, done func(failure string))
 
 	// Carry returns the trace context, by the names of W3C, that goes with a request made under a
-	// context: traceparent and, if there is one, tracestate. It may be nil.
+	// context: traceparent and, if there is one, tracestate. It may be nil. Other names go nowhere.
 	Carry(ctx context.Context) map[string]string
 
 	// Answered is told what a proxy answered to a request under that context, when it has ended.
@@ -125,7 +125,16 @@ func (c contained) Carry(ctx context.Context) (carried map[string]string) {
 		return nil
 	}
 	defer dropPanic()
-	return c.t.Carry(ctx)
+	said := c.t.Carry(ctx)
+	for _, name := range [...]string{"traceparent", "tracestate"} {
+		if value := said[name]; value != "" {
+			if carried == nil {
+				carried = map[string]string{}
+			}
+			carried[name] = value
+		}
+	}
+	return carried
 }
 
 func (c contained) Answered(ctx context.Context, a ModelAnswer) {

@@ -29,6 +29,19 @@ type empty struct{ panicking }
 
 func (empty) Call(context.Context, ToolCall) (context.Context, func(string)) { return nil, nil }
 
+// carrying is a Telemetry that carries what it should not.
+type carrying struct{ empty }
+
+func (carrying) Carry(context.Context) map[string]string {
+	return map[string]string{"traceparent": "00-a", "tracestate": "", "Authorization": "secret", "Host": "elsewhere"}
+}
+
+// Nothing but a trace context goes with a request.
+func TestContainedCarry(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, map[string]string{"traceparent": "00-a"}, Contained(carrying{}).Carry(t.Context()))
+}
+
 func TestContained(t *testing.T) {
 	t.Parallel()
 	type key struct{}

@@ -63,11 +63,9 @@ func (f *forward) Run(ctx context.Context, c contracts.Call) (executor.Result, e
 		if params, err = encode(map[string]json.RawMessage{"name": name, "arguments": c.Args}); err != nil {
 			return executor.Result{}, err
 		}
-		for _, key := range traceKeys {
-			if value := f.tell.Carry(ctx)[key]; value != "" {
-				if params, err = withMeta(params, key, value); err != nil {
-					return executor.Result{}, err
-				}
+		for key, value := range f.tell.Carry(ctx) {
+			if params, err = withMeta(params, key, value); err != nil {
+				return executor.Result{}, err
 			}
 		}
 	}
