@@ -142,9 +142,10 @@ func TestExportOfAProxy(t *testing.T) {
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		carried <- r.Header.Get("Traceparent")
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"id":"c","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant",`+
-			`"tool_calls":[{"id":"k","type":"function","function":{"name":"pay","arguments":"{\"a\":\"`+secretWord+`\"}"}}]}}],`+
-			`"usage":{"prompt_tokens":7,"completion_tokens":9}}`)
+		_, _ = io.WriteString(w,
+			`{"id":"c","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant",`+
+				`"tool_calls":[{"id":"k","type":"function","function":{"name":"pay","arguments":"{\"a\":\"`+secretWord+`\"}"}}]}}],`+
+				`"usage":{"prompt_tokens":7,"completion_tokens":9}}`)
 	}))
 	defer provider.Close()
 	upstream := func(c *state.Config) {

@@ -115,7 +115,8 @@ func TestAnswered(t *testing.T) {
 		"data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
 		"data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":9}}\n\n",
 		"data: [DONE]\n\n")
-	a = b.ask("/v1/chat/completions", `{"model":"gpt-9","stream":true,"messages":[{"role":"user","content":"hi"}],`+tools+`}`)
+	a = b.ask("/v1/chat/completions",
+		`{"model":"gpt-9","stream":true,"messages":[{"role":"user","content":"hi"}],`+tools+`}`)
 	require.Equal(t, 200, a.status, a.body)
 	want.Calls, want.Denied = 1, 0
 	assert.Equal(t, want, checked(h.answer(t)))

@@ -42,7 +42,8 @@ func TestStreamingHasNoHook(t *testing.T) {
 
 	// not guarded, and so refused by the plugin
 	told = newChat(t, llmagent.Config{Tools: []tool.Tool{w.streaming("note"), w.streaming("vault")}},
-		[]*plugin.Plugin{w.plugin()}, script.Call{Tool: "note", Args: vault}, script.Call{Tool: "vault", Args: vault}).say(hello())
+		[]*plugin.Plugin{w.plugin()}, script.Call{Tool: "note", Args: vault},
+		script.Call{Tool: "vault", Args: vault}).say(hello())
 	require.Len(t, told, 2)
 	assert.Contains(t, told[0]["error"], "note was denied: DRIVER_NOT_BOUND")
 	assert.Empty(t, w.effects())
@@ -85,7 +86,8 @@ func TestConfirmedAlone(t *testing.T) {
 	t.Parallel()
 	asks := func(c *functiontool.Config) { c.RequireConfirmation = true }
 	bare := newWorld(t)
-	x := newChat(t, llmagent.Config{Tools: []tool.Tool{bare.plain("pay", asks)}}, nil, script.Call{Tool: "pay", Args: vault})
+	x := newChat(t, llmagent.Config{Tools: []tool.Tool{bare.plain("pay", asks)}}, nil,
+		script.Call{Tool: "pay", Args: vault})
 	x.say(hello())
 	id, _ := x.asked()
 	require.Empty(t, bare.effects())
@@ -308,7 +310,8 @@ func TestUnseen(t *testing.T) {
 		r.Tools["slow"] = w.streaming("slow")
 		return nil, nil
 	}
-	newChat(t, llmagent.Config{Tools: w.guard(w.plain("note")), BeforeModelCallbacks: []llmagent.BeforeModelCallback{late}},
+	newChat(t,
+		llmagent.Config{Tools: w.guard(w.plain("note")), BeforeModelCallbacks: []llmagent.BeforeModelCallback{late}},
 		[]*plugin.Plugin{w.plugin()}, script.Call{Tool: "slow"}).say(hello())
 	assert.Equal(t, []string{"slow"}, w.effects())
 	assert.Empty(t, w.seen())

@@ -141,7 +141,8 @@ func TestSingleTurn(t *testing.T) {
 	} {
 		w := newWorld(t)
 		m := script.New("Done.", script.Step{{Tool: "helper", Args: args}})
-		helper := sub(t, []tool.Tool{w.guard(w.plain("vault"))[0]}, llmagent.Config{Name: "helper", Mode: llmagent.ModeSingleTurn})
+		helper := sub(t, []tool.Tool{w.guard(w.plain("vault"))[0]},
+			llmagent.Config{Name: "helper", Mode: llmagent.ModeSingleTurn})
 		clerk, err := llmagent.New(llmagent.Config{Name: "clerk", Model: m, SubAgents: []agent.Agent{helper}})
 		require.NoError(t, err)
 		newRun(t, clerk, m, []*plugin.Plugin{w.plugin()}).say(hello())

@@ -86,7 +86,9 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, store: proofgraph.NewMemory(), owner: key(t, 7), late: make(chan struct{}, 8)}
 	public, err := crypto.PublicOf(w.owner)
 	require.NoError(t, err)
-	trust, err := registry.New(0, registry.Key{Name: "ann", Public: public, Role: registry.Approver, Roles: []string{"owner"}})
+	trust, err := registry.New(0, registry.Key{
+		Name: "ann", Public: public, Role: registry.Approver, Roles: []string{"owner"},
+	})
 	require.NoError(t, err)
 	w.kernel, err = helm.New(helm.Options{Policy: p, Key: key(t, 1), Store: w.store, Trust: trust, Observe: w.observe})
 	require.NoError(t, err)

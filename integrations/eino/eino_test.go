@@ -313,9 +313,10 @@ func TestStreams(t *testing.T) {
 			b    body
 			want string
 		}{
-			"whole":    {says("a", "b"), "ALLOW"},
-			"empty":    {says(), "ALLOW"},
-			"broken":   {func(context.Context, string) ([]string, error) { return []string{"half"}, errors.New("cut") }, "TOOL_ERROR"},
+			"whole": {says("a", "b"), "ALLOW"},
+			"empty": {says(), "ALLOW"},
+			"broken": {func(context.Context, string) ([]string, error) { return []string{"half"}, errors.New("cut") },
+				"TOOL_ERROR"},
 			"too long": {says(long, long), "ERR_COMPUTE_OUTPUT_EXHAUSTED"},
 			"ends with its context": {func(ctx context.Context, _ string) ([]string, error) {
 				<-ctx.Done()
@@ -395,7 +396,8 @@ func TestDefinition(t *testing.T) {
 	pin, err := contracts.DefinitionOf(published.Tools[0])
 	require.NoError(t, err)
 	w := desk(t, func(o *helm.Options) {
-		o.Policy = kerneltest.Compile(t, strings.Replace(deskPolicy, "  jot:\n", "  jot:\n    definition: \""+pin.String()+"\"\n", 1))
+		o.Policy = kerneltest.Compile(t,
+			strings.Replace(deskPolicy, "  jot:\n", "  jot:\n    definition: \""+pin.String()+"\"\n", 1))
 	})
 	c := governed(t, w.Kernel, bare)
 	shown, err := node(t, c, calls(script.Call("1", "jot", `{}`)))
@@ -438,7 +440,8 @@ func TestNoKernel(t *testing.T) {
 	for _, kind := range kinds {
 		var e effects
 		shown, err := node(t, compose.ToolsNodeConfig{Tools: []tool.BaseTool{makeTool(&e, kind, "note", says("ok"))},
-			ToolCallMiddlewares: []compose.ToolMiddleware{helmeino.Middleware(nil)}, UnknownToolsHandler: helmeino.UnknownTool(nil)},
+			ToolCallMiddlewares: []compose.ToolMiddleware{helmeino.Middleware(nil)},
+			UnknownToolsHandler: helmeino.UnknownTool(nil)},
 			calls(script.Call("1", "note", `{"text":"a"}`), script.Call("2", "ghost", `{}`)))
 		require.NoError(t, err)
 		assert.Contains(t, shown["1"], "KERNEL_SEALED", kind)
@@ -453,7 +456,8 @@ func TestWithoutInterrupts(t *testing.T) {
 	for _, kind := range kinds {
 		var e effects
 		w := desk(t)
-		a := newAgent(t, governed(t, w.Kernel, makeTool(&e, kind, "pay", says("paid")), makeTool(&e, kind, "jot", says("ok"))),
+		a := newAgent(t,
+			governed(t, w.Kernel, makeTool(&e, kind, "pay", says("paid")), makeTool(&e, kind, "jot", says("ok"))),
 			calls(script.Call("1", "jot", `{}`), script.Call("2", "pay", `{"to":"ann"}`)))
 		answer, err := a.run(helmeino.WithoutInterrupts(host(t)), false)
 		require.NoError(t, err, kind)
@@ -477,7 +481,8 @@ func TestSharedID(t *testing.T) {
 	t.Parallel()
 	var e effects
 	w := desk(t)
-	a := newAgent(t, governed(t, w.Kernel, makeTool(&e, plain, "pay", says("paid")), makeTool(&e, plain, "jot", says("ok"))),
+	a := newAgent(t,
+		governed(t, w.Kernel, makeTool(&e, plain, "pay", says("paid")), makeTool(&e, plain, "jot", says("ok"))),
 		calls(script.Call("1", "jot", `{}`), script.Call("1", "pay", `{"to":"ann"}`)))
 	_, err := a.run(host(t), false)
 	interrupt, q := asked(t, err)

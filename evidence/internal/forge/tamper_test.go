@@ -165,7 +165,8 @@ func TestTamper(t *testing.T) {
 }
 
 func tamperings() []tampering {
-	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, cosignRows, packRows, trustRows, callerRows, approvalRows,
+	return slices.Concat(recordRows, byteRows, chainRows, checkpointRows, cosignRows, packRows, trustRows, callerRows,
+		approvalRows,
 		ownRows)
 }
 
