@@ -148,9 +148,6 @@ func (d *DecisionRecord) hash() Digest {
 // entry.
 func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what string)) {
 	declared := d.EffectType != ""
-	byBudget := func(a, b *Charge) int {
-		return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Of, b.Of))
-	}
 	switch {
 	case bool(d.Verdict) != allow:
 		fail("verdict", "decision entries hold ALLOW, DENIED receipts DENY")
@@ -193,17 +190,26 @@ func (d *DecisionRecord) check(h *Header, allow bool, fail func(field, what stri
 		fail("idempotency", "missing field")
 	case !allow && len(d.Charges) > 0:
 		fail("charges", "of a denial")
-	case !ascends(d.Charges, byBudget):
+	}
+	checkCharges(d.Charges, h.Session, h.Time, fail)
+}
+
+// checkCharges tests the charges of an ALLOW.
+func checkCharges(charges []Charge, session string, at Time, fail func(field, what string)) {
+	byBudget := func(a, b *Charge) int {
+		return cmp.Or(cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Of, b.Of))
+	}
+	if !ascends(charges, byBudget) {
 		fail("charges", "not sorted by budget and of, and unique")
 	}
-	for _, c := range d.Charges {
+	for _, c := range charges {
 		start, err := ParseTime(c.Window)
 		switch {
 		case c.Before+c.Amount > c.Limit:
 			fail("charges", "over the limit")
-		case c.Window == "session" && c.Of != h.Session:
+		case c.Window == "session" && c.Of != session:
 			fail("charges.of", "a window of the session is charged to the session")
-		case err == nil && start > h.Time:
+		case err == nil && start > at:
 			fail("charges.window", "in the future")
 		}
 	}

@@ -19,10 +19,10 @@
 //	session   Close           the last entry of a session
 //	message   Message         a text of the user
 //	trust     TrustRecord     a change of the keys that may sign
-//	condense  Condense        entries whose bodies may be dropped
+//	condense  Condense        entries that stores may let go of
 //
-// Condense entries are of later versions: they are read and written here, no kernel has them in its
-// log, and package evidence refuses them.
+// In the place of an entry that a store has let go of the log has a [Stub]: a line of its own
+// form, which [IsStub] tells and [Reader.Stub] reads.
 //
 // Nothing in a record can be relied on before its signature is verified. So reading has three
 // steps, of which the first and the last return a [FormatError] if the entry is not of its form:

@@ -117,26 +117,48 @@ func (c *Close) visit(f *form, h *Header) {
 	f.time("time", required, &h.Time)
 }
 
-// Condense says that the bodies of the entries From to To-1 may be dropped. No kernel writes it
-// yet. docs/FORMATS.md section 3.
+// MaxRange is the most entries that the range of one condense entry has.
+const MaxRange = 1 << 20
+
+// Condense says that stores may let go of the entries From to To-1, as far as the policies under
+// which their calls were judged allow it: of its set. docs/FORMATS.md section 7.
 type Condense struct {
-	Carry Digest // digest of the blob with the data that later entries need of them
-	From  uint64
-	Kept  string // medium or high: entries of that risk are not in the range
-	Root  Digest // root of the log at size To
-	To    uint64
+	Dropped uint64 // number of entries in the set
+	From    uint64
+	Root    Digest // root of the log at size To
+	Size    uint64 // sessions that were closed below it count as closed
+	Stubs   Digest // RFC 6962 root over the stubs of the set
+	To      uint64
+	Until   Time // what is younger does not go
 }
 
-var keptWord = oneOf("medium", "high")
-
 func (c *Condense) visit(f *form, h *Header) {
-	f.digest("carry", &c.Carry)
+	f.uint("dropped", required, &c.Dropped, 1, crypto.MaxInt)
 	f.count("from", &c.From)
-	f.text("kept", required, &c.Kept, keptWord)
 	h.front(f)
 	h.links(f)
 	f.digest("root", &c.Root)
 	h.back(f)
+	f.count("size", &c.Size)
+	f.digest("stubs", &c.Stubs)
 	f.time("time", required, &h.Time)
 	f.count("to", &c.To)
+	f.time("until", required, &c.Until)
+}
+
+// check tests what a condense entry shows by itself. The bounds on its range bound what a verifier
+// reads again.
+func (c *Condense) check(h *Header, fail func(field, what string)) {
+	switch {
+	case c.From >= c.To:
+		fail("to", "not after from")
+	case c.To > c.Size:
+		fail("to", "after size")
+	case c.To-c.From > MaxRange:
+		fail("to", "more than 1,048,576 after from")
+	case c.To-c.From > 64*c.Dropped:
+		fail("to", "more than 64 entries after from for each that is dropped")
+	case c.Until > h.Time:
+		fail("until", "after its time")
+	}
 }

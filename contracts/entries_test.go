@@ -168,7 +168,11 @@ func TestEntriesThatContradictThemselves(t *testing.T) {
 		"last":                 {"session", func(s *Statement) { s.Close.Last[0]++ }, "last"},
 		"a range of nothing":   {"condense", func(s *Statement) { s.Condense.To = s.Condense.From }, "to"},
 		"a range backwards":    {"condense", func(s *Statement) { s.Condense.To = 0 }, "to"},
-		"kept low":             {"condense", func(s *Statement) { s.Condense.Kept = "low" }, "kept"},
+		"a range beyond size":  {"condense", func(s *Statement) { s.Condense.Size = 3 }, "to"},
+		"a range too long":     {"condense", func(s *Statement) { rangeOf(s, MaxRange+1, MaxRange) }, "to"},
+		"a range of too few":   {"condense", func(s *Statement) { rangeOf(s, 65, 1) }, "to"},
+		"an empty set":         {"condense", func(s *Statement) { s.Condense.Dropped = 0 }, "dropped"},
+		"until its own future": {"condense", func(s *Statement) { s.Condense.Until = s.Time + 1 }, "until"},
 		"version 2":            {"genesis", func(s *Statement) { s.Genesis.Version = 2 }, "version"},
 		"seq beyond doubles":   {"message", func(s *Statement) { s.Seq = 1 << 53 }, "seq"},
 		"receipt of another's": {"receipt", func(s *Statement) { s.Receipt.DecisionHash[0]++ }, "parents"},
@@ -187,6 +191,24 @@ func TestEntriesThatContradictThemselves(t *testing.T) {
 	s.Parents = digests(32)
 	_, err = reopen(t, s.Append(nil))
 	assert.Error(t, err, "32 parents, of which the decision is none")
+}
+
+// rangeOf makes the range of a condense entry so long, and its set so large.
+func rangeOf(s *Statement, long, dropped uint64) {
+	s.Condense.To = s.Condense.From + long
+	s.Condense.Size, s.Condense.Dropped = s.Condense.To, dropped
+}
+
+// TestCondenseBounds: the longest range, of the fewest entries, is a record.
+func TestCondenseBounds(t *testing.T) {
+	t.Parallel()
+	for _, long := range []uint64{1, 64, MaxRange} {
+		s := samples()["condense"]
+		rangeOf(s, long, (long+63)/64)
+		s.Condense.Until = s.Time
+		_, err := reopen(t, s.Append(nil))
+		assert.NoError(t, err, "%d entries", long)
+	}
 }
 
 func compareDigests(a, b Digest) int { return bytes.Compare(a[:], b[:]) }

@@ -38,9 +38,9 @@ func TestWritersAgreeWithASecondCanonicaliser(t *testing.T) {
 	texts["attestation"] = written(&Attestation{&d[0], claims, at, d[1], "s", at, "dual-control"})
 	texts["plain attestation"] = written(&Attestation{Claims: claims, Type: "x"})
 	texts["bundle"] = written(&Bundle{d[0], d[1], "bank", 3})
-	texts["carry"] = (&Carry{[]Balance{{"P1:a:b", "é", 1, "total"}}, d, []Named{{d[0], 1}}, d[:1],
-		[]CarriedSession{{1, 2, d[0], 3, "s", at}}}).Append(nil)
-	texts["empty carry"] = (&Carry{}).Append(nil)
+	for name, stub := range sampleStubs() {
+		texts[name+" stub"] = stub.Append(nil)
+	}
 	texts["session end"] = (&SessionEnd{3, d[0], "s"}).Append(nil)
 	texts["pack"] = (&EvidencePack{Origin: "o", Size: 1}).Append(nil)
 	for name, b := range texts {

@@ -131,7 +131,10 @@ func (t *TrustRecord) Append(dst []byte) []byte { return write(dst, t.envelope) 
 // an entry.
 func ParseTrust(e Envelope) (*TrustRecord, error) {
 	var r Reader
-	env, err := r.unwrap(e)
+	if err := r.strict(e); err != nil {
+		return nil, err
+	}
+	env, err := r.unwrap()
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,12 @@ type Settlement struct {
 	Of     string
 }
 
+func (s *Settlement) visit(f *form) {
+	f.count("amount", &s.Amount)
+	f.text("budget", required, &s.Budget, ruleName)
+	f.text("of", optional, &s.Of, words128)
+}
+
 var (
 	outcomeWord = word{"an outcome", func(s string) bool { return Outcome(s).Known() && Outcome(s) != Denied }}
 	deniedWord  = oneOf("DENIED")
@@ -83,11 +89,7 @@ func (r *Receipt) visit(f *form, h *Header) {
 		})
 	}
 	h.back(f)
-	list(f, "settled", optional, 1, MaxCharges, &r.Settled, func(s *Settlement, f *form) {
-		f.count("amount", &s.Amount)
-		f.text("budget", required, &s.Budget, ruleName)
-		f.text("of", optional, &s.Of, words128)
-	})
+	list(f, "settled", optional, 1, MaxCharges, &r.Settled, (*Settlement).visit)
 	f.texts("signals", optional, 1, MaxListed, &r.Signals, id)
 	f.time("time", required, &h.Time)
 	f.text("tool", required, &r.Tool, toolName)

@@ -35,9 +35,16 @@ var (
 )
 
 // Open checks the form of an envelope: the checks ENCODING and ENVELOPE. Its error is a
-// [FormatError].
+// [FormatError]. That of an object with the member stub, which is no envelope, is of the class
+// Record: [Reader.Stub] reads stubs.
 func (r *Reader) Open(e []byte) (*Sealed, error) {
-	env, err := r.unwrap(e)
+	if err := r.strict(e); err != nil {
+		return nil, err
+	}
+	if r.envelope.Root().Get("stub").Kind() != crypto.Missing {
+		return nil, &FormatError{Record, "stub", "the stub of an entry, or of nothing"}
+	}
+	env, err := r.unwrap()
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +59,24 @@ func (r *Reader) Open(e []byte) (*Sealed, error) {
 	return s, nil
 }
 
-// unwrap is the check ENCODING: it parses the envelope and, if there is one, the payload in it.
-func (r *Reader) unwrap(e []byte) (crypto.Value, error) {
+// strict parses a line of a log: the part of the check ENCODING that is of envelopes and stubs.
+func (r *Reader) strict(e []byte) error {
+	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
+		return &FormatError{Encoding, "", err.Error()}
+	}
+	if !r.envelope.Canonical() {
+		return &FormatError{Encoding, "", "not canonical"}
+	}
+	return nil
+}
+
+// unwrap is the rest of the check ENCODING of an envelope: it parses the payload in it, if there is
+// one.
+func (r *Reader) unwrap() (crypto.Value, error) {
 	encoding := func(field, what string) (crypto.Value, error) {
 		return crypto.Value{}, &FormatError{Encoding, field, what}
 	}
-	if err := r.envelope.Parse(e, crypto.Limits{Bytes: MaxEntry, Depth: MaxRecordDepth, Object: true}); err != nil {
-		return encoding("", err.Error())
-	}
 	env := r.envelope.Root()
-	if !r.envelope.Canonical() {
-		return encoding("", "not canonical")
-	}
 	var err error
 	for s := range env.Get("signatures").Elements() {
 		if sig := s.Get("sig"); sig.Kind() == crypto.String {

@@ -189,8 +189,8 @@ func (s *Statement) check(kernels bool, fail func(field, what string)) {
 		s.Receipt.check(&s.Header, fail)
 	case s.Policy != nil:
 		s.Policy.check(fail)
-	case s.Condense != nil && s.Condense.From >= s.Condense.To:
-		fail("to", "not after from")
+	case s.Condense != nil:
+		s.Condense.check(&s.Header, fail)
 	case s.Close != nil && s.Close.Count != s.Seq:
 		fail("count", "not its own seq")
 	case s.Close != nil && s.Close.Last != s.Prev:

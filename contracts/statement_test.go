@@ -60,7 +60,7 @@ func samples() map[string]*Statement {
 		"receipt":  {Header: header("chat-1", 6), Receipt: ran},
 		"message":  {Header: header("chat-1", 7), Message: &Message{digest("text")}},
 		"session":  {Header: closing, Close: &Close{9, closing.Prev}},
-		"condense": {Header: header("", 5), Condense: &Condense{digest("carry"), 1, "high", digest("root"), 4}},
+		"condense": {Header: header("", 5), Condense: &Condense{2, 1, digest("root"), 9, digest("stubs"), 4, 1}},
 		"key": {Header: header("", 2),
 			Trust: &TrustRecord{TrustEvent{Type: "key", Origin: "log", Version: 2, ID: ptr(digest("k")), Name: "n",
 				Proof: make([]byte, 64), Public: make([]byte, 32), Role: "approver", Roles: []string{"owner"}},

@@ -150,7 +150,7 @@ func TestHostileEntries(t *testing.T) {
 			Genesis: &contracts.Genesis{Nonce: strings.Repeat("0", 32), Origin: "other", Version: 1}})
 	}
 	kernels := sealed(&contracts.Statement{Header: contracts.Header{Seq: 1, Prev: a0.Hash()},
-		Condense: &contracts.Condense{Kept: "high", To: 1}})
+		Condense: &contracts.Condense{Dropped: 1, Size: 1, To: 1}})
 	none := contracts.Digest{}
 	for name, test := range map[string]struct {
 		list []contracts.Entry
