@@ -17,6 +17,7 @@ var (
 	Formats  = []string{"policy/v1"}
 	Effects  = []string{"read", "write", "destructive"}
 	Risks    = []string{"low", "medium", "high"} // ascending
+	Kept     = []string{"medium", "high"}        // risks from which on condense keeps
 	Levels   = []string{"high", "medium", "low", "none"}
 	Per      = []string{"caller", "tenant", "session", "tool", "all"}
 	Windows  = []string{"hour", "day", "month", "session", "total"}
@@ -45,6 +46,7 @@ var (
 	Sandbox     = []string{"args", "clock", "env", "files", "gas", "memory", "modules", "output", "random"}
 	Ceilings    = []string{"args", "depth", "output", "timeout", "calls", "risk"}
 	Threat      = []string{"deny", "except", "outputs"}
+	Condense    = []string{"after", "kept"}
 	ToolExcept  = []string{"arg", "signals"}
 	FloorExcept = []string{"arg", "signals", "tools"}
 	Tool        = []string{
