@@ -30,18 +30,6 @@ const (
 	endBytes  = 2 * sector // of the file
 )
 
-// A logEnd is a place in the log up to which it was acknowledged. The zero logEnd is that of a log
-// without entries.
-type logEnd struct {
-	segment uint32 // its number
-	sum     uint32 // of its header
-	offset  uint32
-	chain   uint32
-}
-
-// logEnd returns the end of a segment.
-func (s *segment) logEnd() logEnd { return logEnd{s.number, s.sum, s.end, s.tail} }
-
 func (e logEnd) encode() []byte {
 	b := append([]byte(nil), endMagic...)
 	for _, n := range [...]uint32{e.segment, e.sum, e.offset, e.chain} {

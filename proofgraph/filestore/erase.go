@@ -1,7 +1,6 @@
 package filestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,9 +12,6 @@ import (
 
 // A blob is erased in two steps; see the package comment. Open repeats both for every marked blob,
 // because after a failed sync the system may show bytes that are not on the disk.
-//
-// overwritten is what the bytes of an erased blob become. It is never written to.
-var overwritten = bytes.Repeat([]byte{kindErased}, 64<<10)
 
 // EraseBlob overwrites the bytes of a blob in their place, and returns nil when that is on stable
 // storage. It takes two small writes and two syncs, and more if the blob is in a full segment,
@@ -81,10 +77,6 @@ func (s *Store) removeIndex(g *segment) error {
 	g.changed = true
 	return s.disk.SyncDir(s.dir)
 }
-
-// An erasedSpan is a blob that is erased: the offset of its record, and how many bytes follow its
-// digest.
-type erasedSpan struct{ at, size uint32 }
 
 // eraseSpans marks and overwrites blobs of a segment.
 func eraseSpans(f disk.File, g *segment, spans []erasedSpan) error {

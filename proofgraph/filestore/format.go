@@ -42,6 +42,9 @@ var (
 	le      = binary.LittleEndian
 )
 
+// overwritten is what the bytes of an erased blob become. It is never written to.
+var overwritten = bytes.Repeat([]byte{kindErased}, 64<<10)
+
 // allZeros reports whether b is all zeros.
 func allZeros(b []byte) bool {
 	for len(b) > len(zeros) {

@@ -34,6 +34,22 @@ type place struct {
 	blobCount  uint32
 }
 
+// An erasedSpan is a blob that is erased: the offset of its record, and how many bytes follow its
+// digest.
+type erasedSpan struct{ at, size uint32 }
+
+// A logEnd is a place in the log up to which it was acknowledged. The zero logEnd is that of a log
+// without entries.
+type logEnd struct {
+	segment uint32 // its number
+	sum     uint32 // of its header
+	offset  uint32
+	chain   uint32
+}
+
+// logEnd returns the end of a segment.
+func (s *segment) logEnd() logEnd { return logEnd{s.number, s.sum, s.end, s.tail} }
+
 // A damage is an error in a file that a crash does not cause.
 type damage struct {
 	path   string
