@@ -16,19 +16,24 @@ import (
 // that it is given, the arguments of every call included. The zero Memory is an empty store. It is
 // safe for concurrent use by multiple goroutines and must not be copied.
 type Memory struct {
-	// mu protects the fields below. The bytes of an entry never change, so readers copy them
-	// without it.
+	condensing sync.Mutex // held during one Condense
+
+	// mu is held for moments. It protects the fields below. The bytes of an entry never change, so
+	// readers copy them without it.
 	mu         sync.RWMutex
 	entries    pages[contracts.Entry]
-	blobs      map[contracts.Digest][]byte
+	blobs      [256]map[contracts.Digest][]byte // by the first byte of the digest
 	checkpoint []byte
-	chunk      []byte // free memory for the next blobs and entries
-	writer     *Log   // the log that was opened over it last
+	lines      chunk                     // of entries
+	bytes      chunk                     // of blobs
+	named      map[contracts.Digest]bool // blobs that were appended during a Condense; nil: there is none
+	writer     *Log                      // the log that was opened over it last
 }
 
 var (
-	_ Store  = (*Memory)(nil)
-	_ Eraser = (*Memory)(nil)
+	_ Store     = (*Memory)(nil)
+	_ Eraser    = (*Memory)(nil)
+	_ Condenser = (*Memory)(nil)
 )
 
 // NewMemory returns an empty store.
@@ -62,35 +67,26 @@ func (m *Memory) Append(ctx context.Context, b Batch) error {
 		return ErrConflict
 	}
 	for i, blob := range b.Blobs {
-		if _, ok := m.blobs[names[i]]; ok {
+		if m.named != nil {
+			m.named[names[i]] = true
+		}
+		blobs := m.blobs[names[i][0]]
+		if _, ok := blobs[names[i]]; ok {
 			continue
 		}
-		if m.blobs == nil {
-			m.blobs = map[contracts.Digest][]byte{}
+		if blobs == nil {
+			blobs = map[contracts.Digest][]byte{}
+			m.blobs[names[i][0]] = blobs
 		}
-		m.blobs[names[i]] = m.keep(blob)
+		blobs[names[i]] = m.bytes.keep(blob)
 	}
 	for _, e := range b.Entries {
-		m.entries.add(m.keep(e))
+		m.entries.add(m.lines.keep(e))
 	}
 	if b.Checkpoint != nil {
 		m.checkpoint = bytes.Clone(b.Checkpoint)
 	}
 	return nil
-}
-
-// keep copies b into a chunk that holds many, so that the garbage collector has less to scan.
-func (m *Memory) keep(b []byte) []byte {
-	const size = 64 << 10
-	if len(b) > size/8 {
-		return bytes.Clone(b)
-	}
-	if len(b) > cap(m.chunk)-len(m.chunk) {
-		m.chunk = make([]byte, 0, size)
-	}
-	start := len(m.chunk)
-	m.chunk = append(m.chunk, b...)
-	return m.chunk[start:len(m.chunk):len(m.chunk)]
 }
 
 // Size returns the number of entries.
@@ -132,7 +128,7 @@ func (m *Memory) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	b, ok := m.blobs[d]
+	b, ok := m.blobs[d[0]][d]
 	if !ok {
 		return nil, ErrNoBlob
 	}
@@ -146,9 +142,17 @@ func (m *Memory) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.blobs[d])
-	delete(m.blobs, d)
+	m.erase(d)
 	return nil
+}
+
+// erase reports whether there was such a blob. The caller holds mu.
+func (m *Memory) erase(d contracts.Digest) bool {
+	blobs := m.blobs[d[0]]
+	b, ok := blobs[d]
+	clear(b)
+	delete(blobs, d)
+	return ok
 }
 
 // Checkpoint returns a copy of the latest checkpoint.

@@ -1,5 +1,7 @@
 package proofgraph
 
+import "slices"
+
 // pages is a list that grows by pages of fixed size. Elements never move, and no append copies
 // those before it. A copy of the value is a snapshot of its length. Elements that do not change may
 // be read while others are added.
@@ -19,4 +21,13 @@ func (p *pages[T]) add(x T) {
 	}
 	p.n++
 	*p.at(p.n - 1) = x
+}
+
+// replace puts other elements in the place of those from the first of a page on. Values that were
+// copied before keep theirs.
+func (p *pages[T]) replace(number int, elements []T) {
+	p.list = slices.Clone(p.list)
+	other := *p.list[number]
+	copy(other[:], elements)
+	p.list[number] = &other
 }

@@ -55,6 +55,25 @@ type Eraser interface {
 	EraseBlob(ctx context.Context, d contracts.Digest) error
 }
 
+// A Condenser is a [Store] that can let go of entries. A stub ([contracts.Stub]) takes the place of
+// each in Entries, so that every leaf hash stays.
+type Condenser interface {
+	// Condense puts stubs, pairs of an index and a line in ascending order, in the place of the
+	// entries at those indexes, and forgets blobs. Each line must be the stub of the entry in its
+	// place. An entry of which there is a stub already stays as it is, and to forget an absent blob
+	// is not an error.
+	//
+	// A blob that is appended after Condense was called stays, even if the store had it before.
+	// Other calls go on meanwhile. The sequences may make some, but for EraseBlob, Condense and
+	// Close. Each sequence is used at most once, in any order; a line is copied, or written, before
+	// the next one is asked for.
+	//
+	// After nil all of it is durable. After an error, and after a crash, each of the entries is
+	// itself or its stub, each of the blobs is there or not, and the store goes on: if Condense is
+	// called again, it does the rest.
+	Condense(ctx context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest]) error
+}
+
 // The errors of a [Store] that say something of the log.
 var (
 	// ErrConflict is returned by Append if the batch does not begin at the end of the log.
