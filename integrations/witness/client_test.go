@@ -5,27 +5,24 @@ package witness
 import (
 	"context"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
-	"github.com/helmkernel/helm/proofgraph/witness"
 )
 
 // Consistency makes a treeLog a Prover.
 func (l treeLog) Consistency(_ context.Context, from, to uint64) ([]contracts.Digest, error) {
+	if from == 0 || from >= to {
+		return nil, fmt.Errorf("a proof from %d to %d", from, to)
+	}
 	proof, err := tlog.ProveTree(int64(to), int64(from), l)
 	if err != nil {
 		return nil, err
@@ -52,29 +49,6 @@ func served(t testing.TB, seed byte) (*world, Member) {
 	key, err := w.witness.VerifierKey()
 	require.NoError(t, err)
 	return w, Member{fmt.Sprint("W", seed), key, w.url}
-}
-
-// lying is a witness that answers with a function, and has the key of that seed.
-func lying(t testing.TB, seed byte, how http.HandlerFunc) Member {
-	t.Helper()
-	server := httptest.NewServer(how)
-	t.Cleanup(server.Close)
-	w := &witness.Witness{Name: fmt.Sprint("witness.example/w", seed), Key: seedKey(t, seed), State: forgetful{},
-		Logs: func(string) []string { return nil }}
-	key, err := w.VerifierKey()
-	require.NoError(t, err)
-	return Member{fmt.Sprint("W", seed), key, server.URL}
-}
-
-// lineBy is a cosignature of any body at any time.
-func lineBy(t testing.TB, seed byte, key crypto.PrivateKey, body string, at uint64) string {
-	t.Helper()
-	name := fmt.Sprint("witness.example/w", seed)
-	sig, err := crypto.Sign(key, fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s", at, body))
-	require.NoError(t, err)
-	hash := crypto.Sum(append([]byte(name+"\n\x04"), publicOf(t, seedKey(t, seed))...))
-	raw := append(binary.BigEndian.AppendUint64(hash[:4:4], at), sig...)
-	return "— " + name + " " + base64.StdEncoding.EncodeToString(raw) + "\n"
 }
 
 func names(t testing.TB, note []byte) (names []string) {
@@ -116,9 +90,11 @@ func TestCosign(t *testing.T) {
 	require.Equal(t, []string{origin, "witness.example/w11"}, names(t, note))
 
 	// A log that the policy does not name, and policies that are none.
-	_, err = c.Cosign(t.Context(), l, l.checkpoint(t), Policy{
-		[]string{proofgraph.VerifierKey(origin, publicOf(t, seedKey(t, 7)))}, []Member{a}, 1})
-	require.ErrorContains(t, err, "no log of the policy")
+	for _, vkey := range []string{proofgraph.VerifierKey(origin, publicOf(t, seedKey(t, 7))),
+		proofgraph.VerifierKey("another.test/log", publicOf(t, seedKey(t, 1)))} {
+		_, err = c.Cosign(t.Context(), l, l.checkpoint(t), Policy{[]string{vkey}, []Member{a}, 1})
+		require.ErrorContains(t, err, "no log of the policy")
+	}
 	for _, p := range []Policy{{}, {nil, []Member{a}, 0}, {nil, []Member{a}, 2}, {nil, []Member{a, a}, 1},
 		{nil, []Member{{"a", "x", a.URL}}, 1}, {[]string{"x"}, []Member{a}, 1}} {
 		note, err := c.Cosign(t.Context(), l, l.checkpoint(t), p)
@@ -127,75 +103,47 @@ func TestCosign(t *testing.T) {
 	}
 }
 
-// TestWitnessesThatLie: whatever a witness answers, its line counts only if it verifies, and Cosign
-// ends in bounded time.
-func TestWitnessesThatLie(t *testing.T) {
+// heard is an http.Client that writes down the status of each answer.
+func heard(statuses *[]int) *http.Client {
+	return &http.Client{Transport: tripFunc(func(r *http.Request) (*http.Response, error) {
+		res, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil {
+			*statuses = append(*statuses, res.StatusCode)
+		}
+		return res, err
+	})}
+}
+
+// TestSizesAreRemembered: a client asks with the size that the witness cosigned last, of each log by
+// itself. Of a checkpoint below that it asks the witness, and believes it.
+func TestSizesAreRemembered(t *testing.T) {
 	t.Parallel()
-	l := logOfSize(t, 8, never)
-	fork := logOfSize(t, 8, 2)
-	body := l.body(t)
-	say := func(status int, kind, text string) http.HandlerFunc {
-		return func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Content-Type", kind)
-			rw.WriteHeader(status)
-			fmt.Fprint(rw, text)
-		}
+	w, m := served(t, 11)
+	const other = "other.test/log"
+	public := publicOf(t, w.logKey)
+	w.witness.Logs = func(o string) []string { return []string{proofgraph.VerifierKey(o, public)} }
+	policy := Policy{nil, []Member{m}, 1}
+	var statuses []int
+	c := Client{HTTP: heard(&statuses)}
+	ask := func(o string, n int) error {
+		l := logOfSize(t, n, never)
+		note := signedNote(t, strings.Replace(l.body(t), origin, o, 1), o, w.logKey)
+		_, err := c.Cosign(t.Context(), l, proofgraph.Checkpoint{Note: []byte(note)}, policy)
+		return err
 	}
-	size := "text/x.tlog.size"
-	good := lineBy(t, 20, seedKey(t, 20), body, 5)
-	release := make(chan struct{})
-	defer close(release)
-	asked := 0
-	for name, how := range map[string]http.HandlerFunc{
-		"nothing":               say(200, "", ""),
-		"no line":               say(200, "", "thank you\n"),
-		"another root":          say(200, "", lineBy(t, 20, seedKey(t, 20), fork.body(t), 5)),
-		"another key":           say(200, "", lineBy(t, 20, seedKey(t, 21), body, 5)),
-		"another name":          say(200, "", lineBy(t, 21, seedKey(t, 21), body, 5)),
-		"the time 0":            say(200, "", lineBy(t, 20, seedKey(t, 20), body, 0)),
-		"a time above 2^63":     say(200, "", lineBy(t, 20, seedKey(t, 20), body, 1<<63)),
-		"a line that is cut":    say(200, "", good[:len(good)-1]),
-		"another note":          say(200, "", l.note(t, seedKey(t, 1))+good),
-		"10 MB":                 say(200, "", strings.Repeat(good, 10<<20/len(good))),
-		"a hundred lines":       say(200, "", strings.Repeat(good, 101)),
-		"a larger size":         say(409, size, "9\n"),
-		"the largest size":      say(409, size, "18446744073709551615\n"),
-		"no size":               say(409, size, "x\n"),
-		"a negative size":       say(409, size, "-1\n"),
-		"the size that was old": say(409, size, "0\n"),
-		"409 of another type":   say(409, "text/plain", "3\n"),
-		"a status that is none": say(299, "", good),
-		"a redirect": func(rw http.ResponseWriter, r *http.Request) {
-			http.Redirect(rw, r, "/elsewhere", http.StatusTemporaryRedirect)
-		},
-		"another size each time": func(rw http.ResponseWriter, _ *http.Request) {
-			asked++
-			say(409, size, strconv.Itoa(asked)+"\n")(rw, nil)
-		},
-		"no answer": func(_ http.ResponseWriter, r *http.Request) {
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-		},
-		"it hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		m := lying(t, 20, how)
-		var c Client
-		note, err := c.Cosign(ctx, l, l.checkpoint(t), Policy{nil, []Member{m}, 1})
-		cancel()
-		assert.ErrorIs(t, err, ErrQuorum, name)
-		assert.NotContains(t, err.Error(), m.URL, name)
-		assert.Equal(t, []string{origin}, names(t, note), name)
-		if name == "another size each time" {
-			assert.Equal(t, 2, asked, "a 409 is taken once")
-		}
+	for _, n := range []int{1, 6, 6, 30} {
+		require.NoError(t, ask(origin, n))
+		require.NoError(t, ask(other, n+1))
 	}
-	m := lying(t, 20, say(200, "", lineBy(t, 21, seedKey(t, 21), body, 5)+good+good))
-	note, err := new(Client).Cosign(t.Context(), l, l.checkpoint(t), Policy{nil, []Member{m}, 1})
-	require.NoError(t, err)
-	require.Equal(t, l.note(t, seedKey(t, 1))+good, string(note), "its own line alone")
+	require.Equal(t, []int{200, 200, 200, 200, 200, 200, 200, 200}, statuses)
+	require.ErrorContains(t, ask(origin, 6), "it cosigned size 30, which is larger: was the log put back?")
+	require.NoError(t, ask(origin, 32))
+	require.Equal(t, []int{409, 200}, statuses[8:])
+
+	c, statuses = Client{HTTP: heard(&statuses)}, nil
+	require.NoError(t, ask(origin, 40))
+	require.NoError(t, ask(origin, 50))
+	require.Equal(t, []int{409, 200, 200}, statuses)
 }
 
 // A proverFunc is a Prover.

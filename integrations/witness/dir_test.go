@@ -229,6 +229,30 @@ func TestPublishedIsDurable(t *testing.T) {
 	require.Equal(t, 3, synced, "synced once")
 }
 
+// TestReplacedMeanwhile: a file that another process replaces after it was opened, and before it is
+// locked, is not the file of the log any more.
+func TestReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	d, other := openDir(t, path), openDir(t, path)
+	require.NoError(t, d.Swap(t.Context(), origin, nil, numbered(t, 1)))
+	locks := 0
+	d.step = func(name string, _ *os.File) error {
+		if name != "lock" {
+			return nil
+		}
+		if locks++; locks > 1 {
+			return nil
+		}
+		return other.Swap(t.Context(), origin, numbered(t, 1), numbered(t, 2))
+	}
+	require.ErrorIs(t, d.Swap(t.Context(), origin, numbered(t, 1), numbered(t, 3)), witness.ErrChanged)
+	require.Equal(t, 2, locks)
+	note, err := d.Latest(t.Context(), origin)
+	require.NoError(t, err)
+	require.Equal(t, string(numbered(t, 2)), string(note))
+}
+
 // orders are for another process that is a witness as well.
 type orders struct {
 	Path  string
@@ -237,6 +261,23 @@ type orders struct {
 	Size  int
 	Fork  int
 	Turns int // how often it asks for whatever extends the latest
+}
+
+// stepAnswer is the step behind those of a swap: the line is returned.
+const stepAnswer = "answer"
+
+// A swapped is a state that calls a function when a note is swapped in.
+type swapped struct {
+	*dir
+	then func()
+}
+
+func (s swapped) Swap(ctx context.Context, origin string, was, now []byte) error {
+	err := s.dir.Swap(ctx, origin, was, now)
+	if err == nil {
+		s.then()
+	}
+	return err
 }
 
 const ordersVariable = "HELM_WITNESS_ORDERS"
@@ -273,6 +314,13 @@ func TestWitnessChild(t *testing.T) {
 		return err
 	}
 	if o.Turns == 0 {
+		die := func() {
+			self, err := os.FindProcess(os.Getpid())
+			if err == nil {
+				err = self.Kill()
+			}
+			t.Fatal("still alive", err)
+		}
 		d.step = func(name string, h *os.File) error {
 			if name != o.Die {
 				return nil
@@ -280,12 +328,11 @@ func TestWitnessChild(t *testing.T) {
 			if name == "write" {
 				h.Write([]byte("half a n"))
 			}
-			self, err := os.FindProcess(os.Getpid())
-			if err == nil {
-				err = self.Kill()
-			}
-			t.Fatal("still alive", err)
+			die()
 			return nil
+		}
+		if o.Die == stepAnswer {
+			w.State = swapped{d, die}
 		}
 		t.Fatal(add(o.Old, logOfSize(t, o.Size, o.Fork)))
 	}
@@ -302,9 +349,9 @@ func TestWitnessChild(t *testing.T) {
 	}
 }
 
-// TestKilled: a witness is killed before each step of a swap. The note is the old one or the new
-// one, whole; the line was not made known; and the next witness goes on, and refuses another
-// history of what is there.
+// TestKilled: a witness is killed before each step of a swap, and between the swap and its answer.
+// The note is the old one or the new one, whole; the line was not made known; and the next witness
+// goes on, and refuses another history of what is there.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for _, from := range []int{0, 3} {
@@ -312,7 +359,7 @@ func TestKilled(t *testing.T) {
 		if from > 0 {
 			was = numbered(t, from)
 		}
-		for _, name := range steps(t, was) {
+		for _, name := range append(steps(t, was), stepAnswer) {
 			w := newWorld(t)
 			if from > 0 {
 				w.mustCosign(0, logOfSize(t, from, never))
@@ -323,7 +370,7 @@ func TestKilled(t *testing.T) {
 			require.NotContains(t, string(out), "given", name)
 			w.open()
 			a := w.post(logOfSize(t, 9, never).request(t, from, w.logKey))
-			if name == "sync of the directory" {
+			if name == "sync of the directory" || name == stepAnswer {
 				require.Equal(t, answer{409, "text/x.tlog.size", "9\n"}, a, name)
 				require.Equal(t, 422, w.post(logOfSize(t, 9, from).request(t, 9, w.logKey)).status, name)
 				w.mustCosign(9, logOfSize(t, 9, never))

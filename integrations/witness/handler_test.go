@@ -69,6 +69,50 @@ func TestStatusTable(t *testing.T) {
 	w.mustVerify(good, a.body)
 }
 
+// TestStatusTableOfTheFirst is what remains of that table: the answers of a witness that has
+// cosigned nothing of the log yet, and then its empty checkpoint.
+func TestStatusTableOfTheFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	l, empty := logOfSize(t, 5, never), logOfSize(t, 0, never)
+	note := l.note(t, w.logKey)
+	proof := strings.Split(l.request(t, 3, w.logKey), "\n")[1]
+	rooted := signedNote(t, strings.Replace(l.body(t), "\n5\n", "\n0\n", 1), origin, w.logKey)
+	refuses := func(latest string) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			body string
+			want int
+		}{
+			"an unknown origin, all else wrong": {"old 9\n" + proof + "\n\nx" + note, 404},
+			"by another key, all else wrong":    {"old 9\n" + proof + "\n\n" + l.note(t, seedKey(t, 9)), 403},
+			"old above the size":                {"old 9\n" + proof + "\n\n" + note, 400},
+			"old is the size":                   {"old 5\n\n" + note, 409},
+			"old, and a proof":                  {l.request(t, 3, w.logKey), 409},
+			"old 0, and a proof":                {"old 0\n" + proof + "\n\n" + note, 422},
+			"the empty log with a root":         {"old 0\n\n" + rooted, 422},
+			"the empty log, and a proof":        {"old 0\n" + proof + "\n\n" + empty.note(t, w.logKey), 422},
+		} {
+			a := w.post(c.body)
+			assert.Equal(t, c.want, a.status, "%s: %s: %s", latest, name, a.body)
+			if c.want == 409 {
+				assert.Equal(t, answer{409, "text/x.tlog.size", "0\n"}, a, "%s: %s", latest, name)
+			}
+		}
+	}
+	refuses("no checkpoint")
+	files, err := os.ReadDir(w.path)
+	require.NoError(t, err)
+	require.Empty(t, files)
+	w.mustCosign(0, empty)
+	refuses("the empty one")
+	w.mustCosign(0, empty)
+	strangers := note + "— stranger.example AAAAAAA=\n" + strings.Replace(l.note(t, seedKey(t, 9)), l.body(t)+"\n", "", 1)
+	a := w.post("old 0\n\n" + strangers)
+	require.Equal(t, 200, a.status, "signatures by unknown keys are passed over: %s", a.body)
+	w.mustVerify(l, a.body)
+}
+
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
