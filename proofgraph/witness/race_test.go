@@ -91,6 +91,18 @@ func TestChangedForEver(t *testing.T) {
 	require.ErrorIs(t, err, errRounds)
 }
 
+// TestSwapFails: a state that fails otherwise is asked once, and its error is returned.
+func TestSwapFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked := 0
+	w.state.swapping = func() error { asked++; return errDisk }
+	line, err := w.add(0, entries(3))
+	require.ErrorIs(t, err, errDisk)
+	require.Nil(t, line)
+	require.Equal(t, 1, asked)
+}
+
 // TestKilled: the process ends, or the state fails, before or after the note is swapped in, at
 // random, and clients ask for one history or the other with whatever size the witness says. Of one
 // size no two roots are cosigned, and what is cosigned later extends it.
