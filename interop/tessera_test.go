@@ -66,6 +66,7 @@ func (w *overheard) hears(t *testing.T, status int) (before []int) {
 			if s == status {
 				return before
 			}
+			require.NotEqual(t, http.StatusOK, s, "it was cosigned")
 			before = append(before, s)
 		case <-late:
 			t.Fatalf("no answer %d, but %v", status, before)
@@ -161,8 +162,8 @@ func TestTessera(t *testing.T) {
 	witnesses, err := tessera.NewWitnessGroupFromPolicy(text)
 	require.NoError(t, err)
 
-	// published requires that a checkpoint is of these entries, signed by both, and what the witness
-	// has.
+	// published requires that a checkpoint is of these entries, signed by both, and what the
+	// witness has.
 	var entries [][]byte
 	published := func(cp []byte) {
 		t.Helper()

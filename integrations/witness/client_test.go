@@ -114,8 +114,8 @@ func heard(statuses *[]int) *http.Client {
 	})}
 }
 
-// TestSizesAreRemembered: a client asks with the size that the witness cosigned last, of each log by
-// itself. Of a checkpoint below that it asks the witness, and believes it.
+// TestSizesAreRemembered: a client asks with the size that the witness cosigned last, of each log
+// by itself. Of a checkpoint below that it asks the witness, and believes it.
 func TestSizesAreRemembered(t *testing.T) {
 	t.Parallel()
 	w, m := served(t, 11)

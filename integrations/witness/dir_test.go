@@ -263,7 +263,7 @@ type orders struct {
 	Turns int // how often it asks for whatever extends the latest
 }
 
-// stepAnswer is the step behind those of a swap: the line is returned.
+// stepAnswer is the step after those of a swap: the line is returned.
 const stepAnswer = "answer"
 
 // A swapped is a state that calls a function when a note is swapped in.

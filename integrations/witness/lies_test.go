@@ -55,7 +55,7 @@ func say(status int, kind, text string) http.HandlerFunc {
 }
 
 // TestWitnessesThatLie: whatever a witness answers, its line counts only if it verifies, and the
-// error says what was wrong, and not where it was asked.
+// error says what was wrong, and not the URL.
 func TestWitnessesThatLie(t *testing.T) {
 	t.Parallel()
 	l := logOfSize(t, 8, never)
