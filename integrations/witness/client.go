@@ -114,12 +114,12 @@ func signedByOneOf(cp proofgraph.Checkpoint, lines []proofgraph.SignatureLine, l
 		return nil
 	}
 	for i, vkey := range logs {
-		v, err := parseLogKey(vkey)
+		k, err := cosign.ParseLogKey(vkey)
 		if err != nil {
 			return fmt.Errorf("witness: policy: log %d: %w", i+1, err)
 		}
 		for _, line := range lines {
-			if v.name == cp.Origin && cp.SignedBy(line, v.public) {
+			if k.Name == cp.Origin && cp.SignedBy(line, k.Public) {
 				return nil
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/cosign"
 )
 
@@ -128,7 +127,7 @@ func (r *policyReader) key(vkey string) error {
 }
 
 func (r *policyReader) log(vkey string) error {
-	if _, err := parseLogKey(vkey); err != nil {
+	if _, err := cosign.ParseLogKey(vkey); err != nil {
 		return err
 	}
 	if err := r.key(vkey); err != nil {
@@ -212,30 +211,4 @@ func (r *policyReader) quorum(name string) error {
 	}
 	r.policy.Quorum = g.k
 	return nil
-}
-
-// A logKey is the verifier key of a log: name+hash+base64, type 0x01.
-type logKey struct {
-	name   string
-	public crypto.PublicKey
-}
-
-func parseLogKey(vkey string) (logKey, error) {
-	name, rest, _ := strings.Cut(vkey, "+")
-	hash, b64, _ := strings.Cut(rest, "+")
-	key, err := crypto.DecodeBase64(nil, []byte(b64))
-	if name == "" || err != nil || len(key) == 0 {
-		return logKey{}, errors.New("not a verifier key: name+hash+base64")
-	}
-	if key[0] != 0x01 {
-		return logKey{}, fmt.Errorf("a key of type 0x%02x, want 0x01, Ed25519", key[0])
-	}
-	if err := crypto.CheckPublicKey(key[1:]); err != nil {
-		return logKey{}, err
-	}
-	id := crypto.Sum(append([]byte(name+"\n"), key...))
-	if fmt.Sprintf("%x", id[:4]) != hash {
-		return logKey{}, errors.New("a verifier key whose hash is another's")
-	}
-	return logKey{name, key[1:]}, nil
 }

@@ -14,36 +14,23 @@
 //
 // each line with its line feed. A time of 0, or above 2^63-1, makes no valid signature.
 //
+// The verifier keys of logs have 0x01 in the place of 0x04, and are the same otherwise.
+//
 // The package has no clock: whether a time is right is for its callers to say.
 package cosign
 
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"math"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// The types of keys, as the first byte of a verifier key has them.
-const (
-	ed25519v1 = 0x04
-	mlDSA44   = 0x06
-)
-
 // A Witness cosigns checkpoints.
-type Witness struct {
-	Name string
-	hash uint32
-	key  crypto.PublicKey
-}
+type Witness struct{ Key }
 
 // Parse reads the verifier keys of witnesses. No two may have the same name or the same public key:
 // one witness would count as two. The error says which is wrong, counted from 1.
@@ -51,49 +38,19 @@ func Parse(vkeys []string) ([]Witness, error) {
 	list := make([]Witness, 0, len(vkeys))
 	names, keys := map[string]int{}, map[string]int{}
 	for i, vkey := range vkeys {
-		w, err := parse(vkey)
+		k, err := parseKey(vkey, witnessKey)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("witness %d: %w", i+1, err)
-		case names[w.Name] > 0:
-			return nil, fmt.Errorf("witness %d: it has the name of witness %d", i+1, names[w.Name])
-		case keys[string(w.key)] > 0:
-			return nil, fmt.Errorf("witness %d: it has the public key of witness %d", i+1, keys[string(w.key)])
+		case names[k.Name] > 0:
+			return nil, fmt.Errorf("witness %d: it has the name of witness %d", i+1, names[k.Name])
+		case keys[string(k.Public)] > 0:
+			return nil, fmt.Errorf("witness %d: it has the public key of witness %d", i+1, keys[string(k.Public)])
 		}
-		names[w.Name], keys[string(w.key)] = i+1, i+1
-		list = append(list, w)
+		names[k.Name], keys[string(k.Public)] = i+1, i+1
+		list = append(list, Witness{k})
 	}
 	return list, nil
-}
-
-func parse(vkey string) (Witness, error) {
-	bad := func(what string) (Witness, error) { return Witness{}, errors.New(what) }
-	name, rest, _ := strings.Cut(vkey, "+")
-	hash, b64, ok := strings.Cut(rest, "+") // base64 has + too
-	key, err := crypto.DecodeBase64(nil, []byte(b64))
-	illegal := func(r rune) bool { return r < 0x20 || unicode.IsSpace(r) } // in a name, as checkpoints are parsed
-	switch {
-	case !ok || err != nil || len(key) == 0:
-		return bad("not a verifier key: name+hash+base64")
-	case name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, illegal):
-		return bad("not a name that a signature line can have")
-	case key[0] == mlDSA44:
-		return bad("a key of type 0x06, ML-DSA-44, is not supported by this version")
-	case key[0] != ed25519v1:
-		return bad(fmt.Sprintf("a key of type 0x%02x, and cosignatures are by keys of type 0x04", key[0]))
-	case crypto.CheckPublicKey(key[1:]) != nil:
-		return bad("not an Ed25519 public key of prime order")
-	}
-	sum := crypto.Sum([]byte(name + "\n" + string(key)))
-	if hex.EncodeToString(sum[:4]) != hash {
-		return bad("its hash is not that of its name and key")
-	}
-	return Witness{name, binary.BigEndian.Uint32(sum[:4]), key[1:]}, nil
-}
-
-// Names reports whether the line says that it is by the witness. Anyone can write such a line.
-func (w *Witness) Names(line proofgraph.SignatureLine) bool {
-	return line.Name == w.Name && line.KeyHash == w.hash
 }
 
 // Verify reports whether the line is a cosignature of the checkpoint by the witness, and returns
@@ -108,5 +65,5 @@ func (w *Witness) Verify(c proofgraph.Checkpoint, line proofgraph.SignatureLine)
 		return 0, false
 	}
 	message := fmt.Appendf(nil, "cosignature/v1\ntime %d\n%s\n", at, body)
-	return int64(at), crypto.Verify(w.key, message, line.Signature[8:])
+	return int64(at), crypto.Verify(w.Public, message, line.Signature[8:])
 }

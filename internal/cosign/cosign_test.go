@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/cosign"
@@ -130,6 +131,38 @@ func TestBits(t *testing.T) {
 	assert.Greater(t, tried, 50)
 	_, ok := w.parsed().Verify(proofgraph.Checkpoint{}, proofgraph.SignatureLine{Name: w.name})
 	assert.False(t, ok, "of no checkpoint")
+}
+
+// TestParseLogKey: what proofgraph writes is read, and the keys of tools for signed notes. A key of
+// a witness is none of a log.
+func TestParseLogKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "log.example/1")
+	public := w.key.Public().(ed25519.PublicKey)
+	vkey := proofgraph.VerifierKey(w.name, crypto.PublicKey(public))
+	theirs, err := note.NewEd25519VerifierKey(w.name, public)
+	require.NoError(t, err)
+	require.Equal(t, theirs, vkey)
+	k, err := cosign.ParseLogKey(vkey)
+	require.NoError(t, err)
+	require.True(t, k.Name == w.name && string(k.Public) == string(public), "%v", k)
+	v, err := note.NewVerifier(vkey)
+	require.NoError(t, err)
+	require.True(t, k.Names(proofgraph.SignatureLine{Name: w.name, KeyHash: v.KeyHash()}))
+	require.False(t, k.Names(proofgraph.SignatureLine{Name: w.name, KeyHash: v.KeyHash() + 1}))
+	require.False(t, k.Names(proofgraph.SignatureLine{Name: w.name + "x", KeyHash: v.KeyHash()}))
+	for bad, want := range map[string]string{
+		w.vkey: "type 0x04, and logs sign with keys of type 0x01",
+		vkeyOf(w.name, append([]byte{6}, public...)): "ML-DSA-44",
+		vkey + "=": "not a verifier key",
+		"x" + vkey: "its hash is not that",
+		" " + vkey: "not a name",
+		vkeyOf(w.name, append([]byte{1, 1}, make([]byte, 31)...)): "prime order",
+	} {
+		k, err := cosign.ParseLogKey(bad)
+		require.ErrorContains(t, err, want, "%q", bad)
+		require.Zero(t, k)
+	}
 }
 
 func TestParse(t *testing.T) {
