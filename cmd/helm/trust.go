@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/state"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -36,7 +37,8 @@ func showTrust(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show", Short: "print who may sign what", Args: arguments(cobra.NoArgs),
 		Long: "Print the trust state of a state directory, with all that events in its log changed. A process may\n" +
-			"be running. The state that the log began with is the file trust.json, for auditors.",
+			"be running. The state that the log began with is the file trust.json, for auditors. A log key is\n" +
+			"shown as a verifier key too, which witnesses of the log are told.",
 	}
 	config := configFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -63,8 +65,13 @@ func showTrust(a *app) *cobra.Command {
 		if form.Frozen {
 			b.WriteString("frozen: every call is denied\n")
 		}
+		verifiers := []string{}
 		for _, k := range form.Keys {
 			fmt.Fprintf(&b, "%-9s %s %s", k.Role, k.ID, ascii(k.Name))
+			if k.Role == string(registry.Log) && k.Revoked == nil {
+				verifiers = append(verifiers, proofgraph.VerifierKey(g.Origin, k.Public))
+				fmt.Fprintf(&b, " %s", verifiers[len(verifiers)-1])
+			}
 			if len(k.Roles) > 0 {
 				fmt.Fprintf(&b, " for %s", ascii(strings.Join(k.Roles, ", ")))
 			}
@@ -73,7 +80,9 @@ func showTrust(a *app) *cobra.Command {
 			}
 			b.WriteByte('\n')
 		}
-		return a.print(b.String(), map[string]any{"origin": g.Origin, "entries": g.Size, "trust": g.Trust})
+		return a.print(b.String(), map[string]any{
+			"origin": g.Origin, "entries": g.Size, "trust": g.Trust, "verifierKeys": verifiers,
+		})
 	}
 	return c
 }
