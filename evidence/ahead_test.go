@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/evidence/internal/inorder"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -150,7 +151,7 @@ func TestAheadIsBounded(t *testing.T) {
 		"one too long": make([]byte, 1<<20)} {
 		v := newVerifier(t.Context(), Options{Trust: m.Trust})
 		v.workers = 4
-		p, err := openPacked(t.Context(), bytes.NewReader(pack), int64(len(pack)))
+		p, err := openPacked(t.Context(), bytes.NewReader(pack), int64(len(pack)), ustar.Pack)
 		require.NoError(t, err)
 		e := &endless{source: p, entries: 500, then: line{bytes: then}}
 		assert.ErrorIs(t, v.verify(e), ErrEncoding, "%s", name)

@@ -22,7 +22,7 @@ var (
 
 // blobs are those that entries name, as the source has them: the check BLOB.
 type blobs struct {
-	log       *log // for the entry at hand
+	at        func() uint64 // the index of the entry at hand
 	from      source
 	far       view
 	canonical canonicaliser
@@ -47,7 +47,7 @@ const maxRead = 1024
 
 // fault returns an error of a blob that the entry at hand names.
 func (x *blobs) fault(d contracts.Digest, what string) *Error {
-	return errorAt(x.log.size(), ErrBlob, ustar.BlobPrefix+d.String(), what)
+	return errorAt(x.at(), ErrBlob, ustar.BlobPrefix+d.String(), what)
 }
 
 // note keeps the first fault of BLOB, which is found with an entry and comes after the checks that

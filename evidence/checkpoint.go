@@ -5,6 +5,7 @@ import (
 
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/trust/registry"
 )
 
 // maxNote is the largest size of a signed note in bytes, as in package note.
@@ -35,4 +36,25 @@ func (c *signed) by(l proofgraph.SignatureLine, keys []crypto.PublicKey) (claime
 		}
 	}
 	return false, false
+}
+
+// level returns Logged if a log key of the trust state signed the checkpoint, else Intact. The
+// first line alone may be by such a key.
+func (c *signed) level(state *registry.State) (Level, *Error) {
+	bad := func(what string) (Level, *Error) { return Invalid, newError(ErrCheckpoint, "signature", what) }
+	keys := state.Keys(registry.Log, c.Size)
+	level := Intact
+	for i, l := range c.lines {
+		claimed, valid := c.by(l, keys)
+		switch {
+		case !claimed:
+		case !valid:
+			return bad("a line of a log key does not verify")
+		case i > 0 && level == Intact:
+			return bad("a line of a log key is not the first")
+		default:
+			level = Logged
+		}
+	}
+	return level, nil
 }

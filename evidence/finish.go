@@ -7,7 +7,6 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
-	"github.com/helmkernel/helm/trust/registry"
 )
 
 // finish does the checks that come after the entries, and completes the report.
@@ -90,19 +89,6 @@ func (v *verifier) checkpointed() ([]byte, *Error) {
 	if f := v.witnessed.of(c); f != nil {
 		return nil, f
 	}
-	v.report.Level = Intact
-	keys := v.fold.state.Keys(registry.Log, v.fold.size())
-	for i, l := range c.lines {
-		claimed, valid := c.by(l, keys)
-		switch {
-		case !claimed:
-		case !valid:
-			return bad("signature", "a line of a log key does not verify")
-		case i > 0 && v.report.Level == Intact:
-			return bad("signature", "a line of a log key is not the first")
-		default:
-			v.report.Level = Logged
-		}
-	}
-	return b, nil
+	v.report.Level, f = c.level(v.fold.state)
+	return b, f
 }

@@ -133,13 +133,17 @@ func (v *fold) enter(st *contracts.Statement, c *chain, call *pending) *pending 
 		c.open++
 	case st.Receipt != nil:
 		v.receipts++
-		if x := st.Receipt; x.Sandbox != nil && x.Sandbox.Profile == contracts.ProfileReported &&
-			x.Outcome != contracts.Indeterminate {
+		if isReported(st.Receipt) {
 			v.reported++
 		}
 		c.open--
 	}
 	return call
+}
+
+// isReported reports whether a call ran elsewhere, and its outcome was reported.
+func isReported(r *contracts.Receipt) bool {
+	return r.Sandbox != nil && r.Sandbox.Profile == contracts.ProfileReported && r.Outcome != contracts.Indeterminate
 }
 
 // stillValid reports whether an entry that was opened ahead would be opened now: the worker may

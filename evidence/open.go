@@ -44,11 +44,16 @@ func (o *opener) open(b []byte, state *registry.State, index uint64) early {
 	return early{st, crypto.LeafHash(b), signer}
 }
 
-// sealed does the checks ENCODING and ENVELOPE.
+// sealed does the checks ENCODING and ENVELOPE of a line of a log.
 func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	if bytes.HasPrefix(b, []byte(`{"gap"`)) {
 		return nil, errorAt(index, ErrGap, "gap", "a gap"+entry.Unsupported)
 	}
+	return o.enveloped(b, index)
+}
+
+// enveloped does the checks ENCODING and ENVELOPE of an entry.
+func (o *opener) enveloped(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	s, err := o.reader.Open(b)
 	if err != nil {
 		bad := formatError(err)
@@ -71,6 +76,11 @@ func (o *opener) signed(s *contracts.Sealed, state *registry.State, index uint64
 		}
 		return errorAt(index, ErrKey, "signatures.keyid", what)
 	}
+	return o.signedBy(s, public, index)
+}
+
+// signedBy does the rest of KEY, and SIGNATURE, with the key of the id that the envelope has.
+func (o *opener) signedBy(s *contracts.Sealed, public crypto.PublicKey, index uint64) *Error {
 	if k, ok := s.Key(); !ok || k != s.KeyID {
 		return errorAt(index, ErrKey, "predicate.key", "not the signer")
 	}

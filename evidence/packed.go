@@ -15,7 +15,7 @@ import (
 	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
-// A packed is a log in a pack.
+// A packed is a log in a pack, or an excerpt of one.
 type packed struct {
 	ustar.Archive
 	r    io.ReaderAt
@@ -29,9 +29,9 @@ type packed struct {
 var _ source = (*packed)(nil)
 
 // openPacked does the check ARCHIVE.
-func openPacked(ctx context.Context, r io.ReaderAt, size int64) (*packed, error) {
+func openPacked(ctx context.Context, r io.ReaderAt, size int64, kind ustar.Kind) (*packed, error) {
 	p := &packed{r: r, size: size, wide: ustar.NewWindow(r, size, 256<<10), sum: crypto.NewSum()}
-	a, err := ustar.Open(ctx, p.wide)
+	a, err := ustar.Open(ctx, p.wide, kind)
 	var bad *ustar.Error
 	if errors.As(err, &bad) {
 		return nil, &Error{Check: ErrArchive, Entry: -1, Field: bad.Field, What: bad.What, Err: bad.Err}
@@ -83,7 +83,7 @@ func (p *packed) member(i int) ([]byte, *Error) {
 	x := p.Members[i]
 	b := make([]byte, x.Size)
 	if err := ustar.ReadAt(p.r, b, x.At); err != nil {
-		return nil, cannotRead(ErrArchive, ustar.Members[i], err)
+		return nil, cannotRead(ErrArchive, p.Names[i], err)
 	}
 	return b, nil
 }

@@ -32,7 +32,7 @@ func (p *packer) begin(ctx context.Context) error {
 	if trust == nil {
 		return nil // read says what is wrong
 	}
-	b, err := p.blob(ctx, *trust)
+	b, err := readBlob(ctx, p.store, *trust)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/inorder"
+	"github.com/helmkernel/helm/evidence/internal/ustar"
 )
 
 // A verifier is the state of one verification. All in it is constant, or of the sizes that the
@@ -80,7 +81,7 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 		approved: map[[16]byte]struct{}{},
 		policies: map[contracts.Digest]uint64{},
 	}
-	v.blobs.log = &v.fold.log
+	v.blobs.at = v.fold.size
 	v.reread = rereader{ctx: ctx, log: &v.fold.log, blobs: &v.blobs}
 	v.replay = replayer{
 		runs:     newRerunner(&v.replay, &o, v.workers),
@@ -95,16 +96,13 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 
 // inPack verifies a pack.
 func (v *verifier) inPack(r io.ReaderAt, size int64) error {
-	switch {
-	case r == nil:
-		return newError(ErrInput, "r", "no reader was given")
-	case size < 0:
-		return newError(ErrInput, "size", "negative: give the size of the pack in bytes")
+	if f := isReader(r, size); f != nil {
+		return f
 	}
 	if f := v.given(); f != nil {
 		return f
 	}
-	p, err := openPacked(v.ctx, r, size)
+	p, err := openPacked(v.ctx, r, size, ustar.Pack)
 	if err != nil {
 		return err
 	}
@@ -112,7 +110,18 @@ func (v *verifier) inPack(r io.ReaderAt, size int64) error {
 	return v.verify(p)
 }
 
-// given does the check INPUT.
+// isReader does the check INPUT of a reader.
+func isReader(r io.ReaderAt, size int64) *Error {
+	switch {
+	case r == nil:
+		return newError(ErrInput, "r", "no reader was given")
+	case size < 0:
+		return newError(ErrInput, "size", "negative: give the size in bytes of what r reads")
+	}
+	return nil
+}
+
+// given does the check INPUT of the options.
 func (v *verifier) given() (f *Error) {
 	if v.fold.last, f = v.o.check(); f != nil {
 		return f

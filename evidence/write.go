@@ -106,9 +106,9 @@ func (p *packer) survey(ctx context.Context) error {
 
 var lineEnd = []byte{'\n'}
 
-// blob reads a blob and compares it with its name.
-func (p *packer) blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
-	b, err := p.store.Blob(ctx, d)
+// readBlob reads a blob and compares it with its name.
+func readBlob(ctx context.Context, s proofgraph.Store, d contracts.Digest) ([]byte, error) {
+	b, err := s.Blob(ctx, d)
 	if err != nil {
 		return nil, fmt.Errorf("blob %s: %w", d, err)
 	}
@@ -195,7 +195,7 @@ func (p *packer) fetch(ctx context.Context, w *bufio.Writer) error {
 
 // reread reads a blob whose size is known.
 func (p *packer) reread(ctx context.Context, x kept) ([]byte, error) {
-	b, err := p.blob(ctx, x.name)
+	b, err := readBlob(ctx, p.store, x.name)
 	switch {
 	case errors.Is(err, proofgraph.ErrNoBlob):
 		return nil, fmt.Errorf("%w: it was erased in the meantime; write again", err)

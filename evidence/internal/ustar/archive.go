@@ -14,7 +14,20 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Members are the names of the first members of a pack, in order; blobs follow.
+// A Kind is a kind of archive. Its first members have one of some lists of names, in order; blobs
+// follow.
+type Kind struct {
+	name  string
+	lists [][]string
+}
+
+// The kinds that there are. Each begins with another name.
+var (
+	Pack    = Kind{"a pack", [][]string{Members[:]}}
+	Excerpt = Kind{"an excerpt", [][]string{Call, Denial}}
+)
+
+// Members are the names of the first members of a pack.
 var Members = [...]string{Manifest: "manifest.json", Checkpoint: "checkpoint", Entries: "entries.jsonl"}
 
 // Indexes of Members.
@@ -24,16 +37,24 @@ const (
 	Entries
 )
 
+// Call and Denial are the names of the first members of an excerpt, of a call that was allowed and
+// of one that was denied.
+var (
+	Call   = []string{"checkpoint", "decision", "decision.proof", "receipt", "receipt.proof"}
+	Denial = []string{"checkpoint", "receipt", "receipt.proof"}
+)
+
 // BlobPrefix is the name of a blob's member before its digest in hex.
 const BlobPrefix = "blobs/"
 
 // An Extent is the place of a member's content.
 type Extent struct{ At, Size int64 }
 
-// An Archive is a directory of the members of a pack. A blob takes 8 bytes of it; the rest of its
-// name is read from its header again.
+// An Archive is a directory of the members of an archive. A blob takes 8 bytes of it; the rest of
+// its name is read from its header again.
 type Archive struct {
-	Members [len(Members)]Extent
+	Names   []string         // of Members
+	Members []Extent         // the first ones
 	Blobs   []uint64         // in order of names: prefixBits of the name, then the block of the header
 	Bytes   uint64           // of all blobs
 	Root    contracts.Digest // of the Merkle tree over the names of the blobs
@@ -59,9 +80,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Field + ": " + e.What }
 
-// Open reads all headers and all padding. Its errors are *Error or that of ctx.
-func Open(ctx context.Context, w *Window) (*Archive, error) {
-	o := opening{w: w}
+// Open reads all headers and all padding of an archive of that kind. Its errors are *Error or that
+// of ctx.
+func Open(ctx context.Context, w *Window, kind Kind) (*Archive, error) {
+	o := opening{w: w, kind: kind, lists: slices.Clone(kind.lists)}
 	for end := false; !end; {
 		err := ctx.Err()
 		if err == nil {
@@ -71,9 +93,10 @@ func Open(ctx context.Context, w *Window) (*Archive, error) {
 			return nil, err
 		}
 	}
-	if o.count < len(Members) {
-		return nil, &Error{Field: Members[o.count], What: "it is missing"}
+	if o.first() {
+		return nil, &Error{Field: o.lists[0][o.count], What: "it is missing"}
 	}
+	o.Names = o.lists[0]
 	switch b, err := w.Get(o.at+Block, Block); {
 	case err != nil:
 		return nil, o.short("end", o.at+2*Block, err)
@@ -91,8 +114,10 @@ func Open(ctx context.Context, w *Window) (*Archive, error) {
 type opening struct {
 	Archive
 	w     *Window
-	at    int64 // of the next header
-	count int   // members before it
+	kind  Kind
+	lists [][]string // those of the kind that begin with the names so far
+	at    int64      // of the next header
+	count int        // members before it
 	names proofgraph.Tree
 	last  []byte // the name of the last blob
 }
@@ -100,13 +125,13 @@ type opening struct {
 // member reads the next member, and reports whether there is a zero block in its place.
 func (o *opening) member() (end bool, err error) {
 	if o.at == 0 {
-		if b, err := o.w.Get(0, int(min(o.w.size, Block))); err == nil && foreign(b) != "" {
-			return false, &Error{What: foreign(b)}
+		if b, err := o.w.Get(0, int(min(o.w.size, Block))); err == nil && o.kind.foreign(b) != "" {
+			return false, &Error{What: o.kind.foreign(b)}
 		}
 	}
 	b, err := o.w.Get(o.at, Block)
 	if err != nil {
-		return false, o.short(field(o.count, nil), o.at+Block, err)
+		return false, o.short(o.field(nil), o.at+Block, err)
 	}
 	h := (*[Block]byte)(b)
 	if *h == Zeros {
@@ -116,12 +141,16 @@ func (o *opening) member() (end bool, err error) {
 	switch {
 	case !ok:
 		return false,
-			&Error{Field: field(o.count, nil), What: fmt.Sprintf("the header at byte %d is not the one that its "+
-				"name and size have: a pack is verified as it was written, not packed anew", o.at)}
-	case o.count < len(Members) && string(name) != Members[o.count]:
-		return false, &Error{Field: Members[o.count], What: "it is not the next member"}
-	case o.count < len(Members):
-		o.Members[o.count] = Extent{o.at + Block, size}
+			&Error{Field: o.field(nil), What: fmt.Sprintf("the header at byte %d is not the one that its "+
+				"name and size have: %s is verified as it was written, not packed anew", o.at, o.kind.name)}
+	case o.first() && !o.next(string(name)):
+		what := "it is not the next member"
+		if o.count == 0 {
+			what += o.kind.other(name)
+		}
+		return false, &Error{Field: o.lists[0][o.count], What: what}
+	case o.first():
+		o.Members = append(o.Members, Extent{o.at + Block, size})
 	default:
 		if err := o.blob(name, size); err != nil {
 			return false, err
@@ -130,24 +159,38 @@ func (o *opening) member() (end bool, err error) {
 	o.at += Block + size
 	pad, err := o.w.Get(o.at, int(Padding(size)))
 	if err != nil {
-		return false, o.short(field(o.count, o.last), o.at+Padding(size), err)
+		return false, o.short(o.field(o.last), o.at+Padding(size), err)
 	}
 	if !zero(pad) {
-		return false, &Error{Field: field(o.count, o.last), What: "padding is not zero"}
+		return false, &Error{Field: o.field(o.last), What: "padding is not zero"}
 	}
 	o.at += int64(len(pad))
 	o.count++
 	return false, nil
 }
 
+// first reports whether the next member is one of the first ones.
+func (o *opening) first() bool { return o.count < len(o.lists[0]) }
+
+// next reports whether a list goes on with that name, and leaves those that do.
+func (o *opening) next(name string) bool {
+	others := func(list []string) bool { return o.count >= len(list) || list[o.count] != name }
+	left := slices.DeleteFunc(slices.Clone(o.lists), others)
+	if len(left) == 0 {
+		return false
+	}
+	o.lists = left
+	return true
+}
+
 // blob adds the blob whose header is at o.at.
 func (o *opening) blob(member []byte, size int64) error {
 	name, ok := BlobName(member)
 	if !ok || bytes.Compare(o.last, name[:]) >= 0 {
-		return &Error{Field: field(o.count, nil), What: fmt.Sprintf("the member at byte %d is not the next blob", o.at)}
+		return &Error{Field: o.field(nil), What: fmt.Sprintf("the member at byte %d is not the next blob", o.at)}
 	}
 	if o.at/Block >= 1<<blockBits {
-		return &Error{Field: field(o.count, name[:]), What: "beyond 512 TiB"}
+		return &Error{Field: o.field(name[:]), What: "beyond 512 TiB"}
 	}
 	o.last = append(o.last[:0], name[:]...)
 	o.Blobs = append(o.Blobs, prefixOf(name)|uint64(o.at/Block))
@@ -158,15 +201,16 @@ func (o *opening) blob(member []byte, size int64) error {
 
 // short is the error that the bytes before an offset cannot be read.
 func (o *opening) short(field string, end int64, err error) error {
-	what, cause := unreadable(o.w.size, end, err)
+	what, cause := o.kind.unreadable(o.w.size, end, err)
 	return &Error{field, what, cause}
 }
 
-// field returns the name that errors use for a member, or for the blobs if it is not known which.
-func field(i int, blob []byte) string {
+// field returns the name that errors use for the member at hand, or for the blobs if it is not
+// known which.
+func (o *opening) field(blob []byte) string {
 	switch {
-	case i < len(Members):
-		return Members[i]
+	case o.first():
+		return o.lists[0][o.count]
 	case blob == nil:
 		return "blobs"
 	}

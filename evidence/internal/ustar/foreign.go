@@ -6,38 +6,50 @@ import (
 	"io"
 )
 
-// foreigners are the kinds of file that are most often given in place of a pack, by their first
-// bytes.
-var foreigners = []struct{ magic, what string }{
-	{"\x1f\x8b", "compressed with gzip; a pack is a plain USTAR archive: gunzip it first"},
-	{"\x28\xb5\x2f\xfd", "compressed with zstd; a pack is a plain USTAR archive: decompress it first"},
-	{"\xfd7zXZ\x00", "compressed with xz; a pack is a plain USTAR archive: decompress it first"},
-	{"BZh", "compressed with bzip2; a pack is a plain USTAR archive: decompress it first"},
-	{"PK\x03\x04", "a ZIP archive; a pack is a plain USTAR archive"},
+// foreigners are the kinds of file that are most often given in place of an archive, by their first
+// bytes, and what to do about it.
+var foreigners = []struct{ magic, what, then string }{
+	{"\x1f\x8b", "compressed with gzip", ": gunzip it first"},
+	{"\x28\xb5\x2f\xfd", "compressed with zstd", ": decompress it first"},
+	{"\xfd7zXZ\x00", "compressed with xz", ": decompress it first"},
+	{"BZh", "compressed with bzip2", ": decompress it first"},
+	{"PK\x03\x04", "a ZIP archive", ""},
+}
+
+// other returns what an error adds if archives of another kind begin with a member of that name, or
+// "".
+func (k Kind) other(first []byte) string {
+	for _, x := range [...]Kind{Pack, Excerpt} {
+		if x.name != k.name && x.lists[0][0] == string(first) {
+			return ": " + x.name + " begins so, and this should be " + k.name
+		}
+	}
+	return ""
 }
 
 // foreign returns what kind of file b, its first bytes and at most a block, begins, or "" if it may
 // begin an archive.
-func foreign(b []byte) string {
+func (k Kind) foreign(b []byte) string {
 	if len(b) == 0 {
-		return "empty: not a byte of a pack is there; a pipe says no size and cannot be read at any place: " +
+		return "empty: not a byte of " + k.name + " is there; a pipe says no size and cannot be read at any place: " +
 			"copy it to a file first"
 	}
 	if len(b) == Block && (zero(b) || bytes.HasPrefix(b[257:], []byte("ustar"))) {
 		return "" // an archive, perhaps with no members
 	}
+	plain := "; " + k.name + " is a plain USTAR archive"
 	for _, x := range foreigners {
 		if bytes.HasPrefix(b, []byte(x.magic)) {
-			return x.what
+			return x.what + plain + x.then
 		}
 	}
 	switch {
 	case isText(b):
-		return "text; a pack is a plain USTAR archive"
-	case bytes.HasPrefix(b, []byte(Members[Manifest]+"\x00")) && len(b) < Block:
-		return "" // the first bytes of a pack that was cut off
+		return "text" + plain
+	case bytes.HasPrefix(b, []byte(k.lists[0][0]+"\x00")) && len(b) < Block:
+		return "" // the first bytes of an archive that was cut off
 	}
-	return "not an archive; a pack is a plain USTAR archive"
+	return "not an archive" + plain
 }
 
 // isText reports whether b has no control characters but those of lines.
@@ -50,9 +62,9 @@ func isText(b []byte) bool {
 	return true
 }
 
-// unreadable returns why the bytes before an offset of a pack could not be read: the pack ends
-// before it, or the reader does, or the reader fails.
-func unreadable(size, end int64, err error) (what string, cause error) {
+// unreadable returns why the bytes before an offset of an archive could not be read: the archive
+// ends before it, or the reader does, or the reader fails.
+func (k Kind) unreadable(size, end int64, err error) (what string, cause error) {
 	switch {
 	case end > size:
 		return fmt.Sprintf("truncated: it goes on to byte %d at least, and ends at %d", end, size), nil
@@ -60,7 +72,7 @@ func unreadable(size, end int64, err error) (what string, cause error) {
 		return fmt.Sprintf("truncated: the reader ends before the %d bytes that were given as its size", size), nil
 	}
 	if end <= Block { // not even the first block
-		return "it cannot be read; a pack is read at any place, which neither a pipe nor a directory can be: " +
+		return "it cannot be read; " + k.name + " is read at any place, which neither a pipe nor a directory can be: " +
 			"copy it to a file first", err
 	}
 	return "it cannot be read", err

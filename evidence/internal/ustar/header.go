@@ -1,6 +1,6 @@
-// Package ustar reads and writes the archive that a pack is: USTAR as docs/FORMATS.md specifies it
-// in section 8. A member of one name and size has exactly one header, so a reader makes the header
-// again and compares. Nothing here knows what the members say.
+// Package ustar reads and writes the archives that packs and excerpts are: USTAR as docs/FORMATS.md
+// specifies it in section 8. A member of one name and size has exactly one header, so a reader
+// makes the header again and compares. Nothing here knows what the members say.
 package ustar
 
 import (
