@@ -23,12 +23,13 @@ type (
 		Size    uint64   `json:"size"`
 		Behind  uint64   `json:"behind"`
 		totals
+		Excerpt        []proved           `json:"excerpt,omitempty"`
 		Witnesses      []witness          `json:"witnesses"`
 		Open           []opened           `json:"open"`
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
-		ProofGraphHash contracts.Digest   `json:"proofGraphHash"`
-		Trust          contracts.Digest   `json:"trust"`
+		ProofGraphHash contracts.Digest   `json:"proofGraphHash,omitzero"`
+		Trust          contracts.Digest   `json:"trust,omitzero"`
 		Checkpoint     string             `json:"checkpoint"`
 	}
 	totals struct {
@@ -68,6 +69,18 @@ type (
 	opened struct {
 		Index uint64 `json:"entry"`
 		ID    string `json:"id"`
+	}
+
+	// an entry of an excerpt
+	proved struct {
+		Index   uint64               `json:"entry"`
+		ID      string               `json:"id"`
+		Kind    contracts.Kind       `json:"kind"`
+		Time    string               `json:"time"`
+		Tool    string               `json:"tool"`
+		Verdict contracts.Verdict    `json:"verdict"`
+		Outcome contracts.Outcome    `json:"outcome,omitempty"`
+		Reason  contracts.ReasonCode `json:"reason"`
 	}
 
 	// of an INVALID pack
@@ -127,6 +140,9 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		Witnesses: []witness{}, Open: []opened{}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}
+	for _, x := range r.Excerpt {
+		p.Excerpt = append(p.Excerpt, x.printed())
+	}
 	for _, x := range r.Witnesses {
 		p.Witnesses = append(p.Witnesses, witness(x))
 	}
@@ -137,6 +153,19 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		p.Replay.Engines = append(p.Replay.Engines, engine(e))
 	}
 	return marshal(p)
+}
+
+// printed returns what programs read of an entry.
+func (x Proved) printed() proved {
+	st := x.Statement
+	p := proved{Index: x.Index, ID: x.id(), Kind: st.Kind(), Time: st.Time.String()}
+	if r := st.Receipt; r != nil {
+		p.Tool, p.Verdict, p.Outcome, p.Reason = r.Tool, r.Verdict, r.Outcome, r.Reason
+	}
+	if d := st.Judgement(); d != nil {
+		p.Tool, p.Verdict, p.Reason = d.Tool, d.Verdict, d.Reason
+	}
+	return p
 }
 
 // marshal escapes all that is not printable ASCII. JSON has that in strings alone.

@@ -32,9 +32,10 @@ const (
 	Fresh                   // the pack extends it: its root was recomputed from the entries
 	Stale                   // the pack is smaller: nothing is proved
 	Diverged                // two histories of one log
+	Unknown                 // an excerpt, and the checkpoint is of another size: nothing is proved
 )
 
-func (h History) String() string { return word(h, "NONE", "FRESH", "STALE", "DIVERGED") }
+func (h History) String() string { return word(h, "NONE", "FRESH", "STALE", "DIVERGED", "UNKNOWN") }
 
 // MarshalText returns the word.
 func (h History) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
@@ -78,7 +79,11 @@ type Report struct {
 	Origin string // of the log, its name
 	Size   uint64 // of the log, in entries, the genesis included; not in bytes
 	Behind uint64 // entries of a store after its checkpoint: not verified until there is a later one
-	Totals
+	Totals        // of an excerpt those of its entries
+
+	// Excerpt are the entries of an excerpt, in log order; the last one is the receipt. Nil if a
+	// whole log was verified.
+	Excerpt []Proved
 
 	// Witnesses are those of Options.Witnesses that cosigned the checkpoint, in that order. Time is
 	// the latest with which each has cosigned it, in UTC and whole seconds, by its own clock; a
@@ -93,11 +98,11 @@ type Report struct {
 	Open []Call
 
 	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they
-	// were erased or never kept. Nil if there are none.
+	// were erased or never kept, or are not in the excerpt. Nil if there are none.
 	Erased []contracts.Digest
 
 	MerkleRoot     contracts.Digest // RFC 6962, over the entries; that of the checkpoint
-	ProofGraphHash contracts.Digest // over the heads: entries that no other one names
+	ProofGraphHash contracts.Digest // over the heads: entries that no other one names; of an excerpt zero
 	Trust          contracts.Digest // of the initial trust state with all trust events of the log applied
 	Checkpoint     []byte           // the signed note; after a success keep it for the next Options.Last
 }
@@ -109,6 +114,12 @@ type Totals struct {
 	Denials  uint64 // decisions DENY
 	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
 	Reported uint64 // of Receipts: the call ran elsewhere, and its outcome was reported
+}
+
+// A Proved is an entry that a proof shows to be in the log.
+type Proved struct {
+	Index     uint64
+	Statement *contracts.Statement
 }
 
 // Call names a call by its decision.

@@ -45,6 +45,12 @@ func (r Report) String() string {
 		t.line("NO SUCCESS: the verification was ended before it was done")
 		t.line("")
 		t.line("Nothing is proved, and nothing is said to be wrong: verify it again.")
+	case r.Excerpt != nil:
+		t.line(r.answer())
+		t.line("")
+		r.excerpted(&t)
+		t.line("")
+		r.unexcerpted(&t)
 	default:
 		t.line(r.answer())
 		t.line("")
@@ -67,6 +73,8 @@ func (r Report) answer() string {
 		lacks = append(lacks, "it is older than the last checkpoint")
 	case Diverged:
 		lacks = append(lacks, "it is another history than the last checkpoint is of")
+	case Unknown:
+		lacks = append(lacks, "the last checkpoint is of another size")
 	}
 	if r.Signer == Unpinned {
 		lacks = append(lacks, "no trust root was given")
@@ -74,6 +82,8 @@ func (r Report) answer() string {
 	switch {
 	case !r.Success(Invalid):
 		return "NO SUCCESS: " + words + ": " + strings.Join(lacks, "; ")
+	case r.Excerpt != nil:
+		return "SUCCESS: " + words + ": no verdict was replayed, as this is an excerpt"
 	case r.History == None:
 		return "SUCCESS: " + words + ": no last checkpoint was given, so an old pack passes too"
 	}
@@ -106,10 +116,7 @@ func (r Report) proved(t *text) {
 		t.row("other engine", fmt.Sprintf("rules %d, threat %d", e.Rules, e.Threat))
 	}
 	r.Rerun.proved(t)
-	if len(r.Witnesses) > 0 || r.asked() == Witnessed {
-		list(t, "witnesses", number(uint64(len(r.Witnesses))), r.Witnesses,
-			func(x cosigner) string { return short(x.Name) + ", " + x.Time.Format(time.RFC3339) })
-	}
+	r.cosigned(t)
 	lacking := number(uint64(len(r.Erased)))
 	if len(r.Erased) > 0 {
 		lacking += ", erased or never kept"
@@ -118,6 +125,14 @@ func (r Report) proved(t *text) {
 	t.row("Merkle root", r.MerkleRoot.String())
 	t.row("proof graph", r.ProofGraphHash.String())
 	t.row("trust state", r.Trust.String())
+}
+
+// cosigned adds who has cosigned the checkpoint.
+func (r Report) cosigned(t *text) {
+	if len(r.Witnesses) > 0 || r.asked() == Witnessed {
+		list(t, "witnesses", number(uint64(len(r.Witnesses))), r.Witnesses,
+			func(x cosigner) string { return short(x.Name) + ", " + x.Time.Format(time.RFC3339) })
+	}
 }
 
 // unproved adds what does not follow from a pack like this, and what to do about it.

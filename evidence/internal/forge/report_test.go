@@ -90,6 +90,7 @@ func reports(t *testing.T) map[string]evidence.Report {
 	r, err := evidence.Verify(t.Context(), gone{}, 9*TarBlock, w.o)
 	require.ErrorIs(t, err, errArchive)
 	out["unreadable"] = r
+	excerptReports(w, out)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out["ended"], err = evidence.Verify(ctx, bytes.NewReader(w.pack), int64(len(w.pack)), w.o)
@@ -158,6 +159,10 @@ func reread(t *testing.T, r evidence.Report) {
 			Name string
 			Time time.Time
 		}
+		Excerpt []struct {
+			Entry                                          uint64
+			ID, Kind, Time, Tool, Verdict, Outcome, Reason string
+		}
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -190,6 +195,22 @@ func reread(t *testing.T, r evidence.Report) {
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
 		Rerun: got.Rerun}
 	back.Witnesses = append(back.Witnesses, got.Witnesses...)
+	back.Excerpt = r.Excerpt
+	require.Len(t, got.Excerpt, len(r.Excerpt))
+	for i, p := range r.Excerpt {
+		st, g := p.Statement, got.Excerpt[i]
+		var x contracts.Receipt
+		if st.Receipt != nil {
+			x = *st.Receipt
+		}
+		outcome := x.Outcome
+		if d := st.Judgement(); d != nil {
+			x.Tool, x.Verdict, x.Reason = d.Tool, d.Verdict, d.Reason
+		}
+		assert.True(t, g.Entry == p.Index && g.ID == fmt.Sprintf("%s/%d", st.Session, st.Seq) &&
+			g.Kind == string(st.Kind()) && g.Time == st.Time.String() && g.Tool == x.Tool &&
+			g.Verdict == x.Verdict.String() && g.Outcome == string(outcome) && g.Reason == string(x.Reason), "%+v", g)
+	}
 	for _, x := range got.Open {
 		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
 	}
@@ -205,6 +226,9 @@ func reread(t *testing.T, r evidence.Report) {
 
 func digest(t *testing.T, s string) contracts.Digest {
 	t.Helper()
+	if s == "" {
+		return contracts.Digest{} // it was left out
+	}
 	d, err := crypto.ParseDigest([]byte(s))
 	require.NoError(t, err)
 	return d
@@ -279,7 +303,7 @@ func TestReportIsWhole(t *testing.T) {
 	v := reflect.ValueOf(&x).Elem()
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		assert.False(t, v.Field(i).IsZero() && f.Name != "Fault",
+		assert.False(t, v.Field(i).IsZero() && f.Name != "Fault" && f.Name != "Excerpt", // see TestExcerptReportIsWhole
 			"%s has nothing to be forgotten: set it in fullReport", f.Name)
 	}
 	wasJSON, err := json.Marshal(x)
