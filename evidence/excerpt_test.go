@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -253,6 +254,74 @@ func TestWriteExcerptRefuses(t *testing.T) {
 	assert.NoError(t, WriteExcerpt(none, io.Discard, m.Store, Excerpt{Receipt: 3}))
 }
 
+// TestExcerptOfStubs: an entry of which a stub is left in the store is proved by those who kept it,
+// in the same bytes, and by nobody else.
+func TestExcerptOfStubs(t *testing.T) {
+	t.Parallel()
+	m := forge.BaseLog(t)
+	m.Checkpoint()
+	list := receiptsIn(t, m.Store)
+	before := map[uint64][]byte{}
+	for _, i := range list {
+		before[i] = excerptOf(t, m.Store, Excerpt{Receipt: i})
+	}
+	var all []contracts.Entry
+	for e, err := range m.Store.Entries(t.Context(), 0, list[len(list)-1]+1) {
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	var r contracts.Reader
+	stub := func(i, names uint64) []byte {
+		sealed, err := r.Open(all[i])
+		require.NoError(t, err)
+		st, err := sealed.Statement()
+		require.NoError(t, err)
+		return contracts.NewStub(st, all[i].Hash(), names).Append(nil)
+	}
+	// a1 and a2; f1, whose receipt stays; b2, whose decision stays
+	require.NoError(t, m.Store.Condense(t.Context(), func(yield func(uint64, []byte) bool) {
+		_ = yield(2, stub(2, 1)) && yield(3, stub(3, 2)) && yield(6, stub(6, 1)) && yield(8, stub(8, 5))
+	}, slices.Values([]contracts.Digest(nil))))
+	for _, i := range list {
+		if i == 3 || i == 7 || i == 8 {
+			continue
+		}
+		assert.True(t, bytes.Equal(excerptOf(t, m.Store, Excerpt{Receipt: i}), before[i]), "of the receipt %d", i)
+	}
+	lacks := func(index int, x Excerpt) {
+		t.Helper()
+		err := WriteExcerpt(t.Context(), io.Discard, m.Store, x)
+		assert.ErrorContains(t, err, fmt.Sprintf("entry %d: the store has no more than its stub", index))
+	}
+	kept := func(list ...int) (out []contracts.Entry) {
+		for _, i := range list {
+			out = append(out, all[i])
+		}
+		return out
+	}
+	changed := bytes.Clone(all[2])
+	changed[100] ^= 1
+	lacks(3, Excerpt{Receipt: 3})
+	lacks(3, Excerpt{Receipt: 3, Entries: kept(2)})
+	lacks(2, Excerpt{Receipt: 3, Entries: kept(3)})
+	lacks(2, Excerpt{Receipt: 3, Entries: kept(3, 6, 8, 4)})
+	lacks(2, Excerpt{Receipt: 3, Entries: append(kept(3), changed)})
+	lacks(2, Excerpt{Receipt: 3, Entries: append(kept(3), stub(2, 1))})
+	lacks(6, Excerpt{Receipt: 7})
+	lacks(8, Excerpt{Receipt: 8})
+	for of, entries := range map[uint64][]contracts.Entry{3: kept(4, 3, 2, 2), 7: kept(6), 8: kept(8, 7)} {
+		got := excerptOf(t, m.Store, Excerpt{Receipt: of, Entries: entries})
+		assert.True(t, bytes.Equal(got, before[of]), "of the receipt %d", of)
+		r, err := verifyExcerptBytes(t, got, Options{Trust: m.Trust, Origin: forge.Origin})
+		assert.True(t, err == nil && r.Success(Logged), "%+v, %v", r, err)
+	}
+	s := &forge.FaultyStore{Store: m.Store, OnEntry: func(_ int, e contracts.Entry) (contracts.Entry, error) {
+		return bytes.Replace(e, []byte(`{"stub":{`), []byte(`{"stub":{"a":1,`), 1), nil
+	}}
+	err := WriteExcerpt(t.Context(), io.Discard, s, Excerpt{Receipt: 8, Entries: kept(8)})
+	assert.ErrorContains(t, err, "entry 8: contracts: RECORD", "a malformed stub")
+}
+
 // A moved store is one whose entries go on between two readings.
 type moved struct {
 	proofgraph.Store
@@ -264,8 +333,8 @@ func (s *moved) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 	return s.Store.Entries(ctx, from, to)
 }
 
-// TestExcerptWhileTheLogGoesOn: an excerpt is of the checkpoint that was the latest when its writing
-// began, and the same one later, as long as there is no other.
+// TestExcerptWhileTheLogGoesOn: an excerpt is of the checkpoint that was the latest when its
+// writing began.
 func TestExcerptWhileTheLogGoesOn(t *testing.T) {
 	t.Parallel()
 	m := forge.BaseLog(t)

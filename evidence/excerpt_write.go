@@ -25,8 +25,9 @@ type Excerpt struct {
 	// outputs as they were.
 	Blobs bool
 
-	// Entries are entries of which the store has no more than the hash. One counts if it has the
-	// hash of the receipt or its decision; others are passed over.
+	// Entries are entries that were kept elsewhere, while the store has no more than their
+	// stubs. The receipt and its decision are looked up here, by their hashes; others are passed
+	// over.
 	Entries []contracts.Entry
 }
 
@@ -46,7 +47,10 @@ func WriteExcerpt(ctx context.Context, w io.Writer, s proofgraph.Store, x Excerp
 	case ctx == nil:
 		ctx = context.Background()
 	}
-	p := excerpter{ctx: ctx, store: s, given: x.Entries}
+	p := excerpter{ctx: ctx, store: s, given: map[contracts.Digest]contracts.Entry{}}
+	for _, e := range x.Entries {
+		p.given[e.Hash()] = e
+	}
 	members, err := p.members(&x)
 	if err != nil {
 		return fmt.Errorf("evidence: excerpt: %w", err)
@@ -67,7 +71,7 @@ func WriteExcerpt(ctx context.Context, w io.Writer, s proofgraph.Store, x Excerp
 type excerpter struct {
 	ctx   context.Context
 	store proofgraph.Store
-	given []contracts.Entry
+	given map[contracts.Digest]contracts.Entry // by hash
 	mark  *signed
 }
 
@@ -150,16 +154,21 @@ func (p *excerpter) entries(index uint64) ([]located, error) {
 	return nil, fmt.Errorf("entry %d: its decision is not before it: the store is damaged", index)
 }
 
-// find returns the first entry of a range that has that hash, or nil if none has it. If hash is nil,
-// any entry has it.
+// find returns the first entry of a range that has that hash, or nil if none has it. If hash is
+// nil, any entry has it.
 func (p *excerpter) find(from, to uint64, hash *contracts.Digest) (*located, error) {
 	index := from
+	var r contracts.Reader
 	for e, err := range p.store.Entries(p.ctx, from, to) {
-		if err == nil && (hash == nil || e.Hash() == *hash) {
-			return p.parse(index, e)
+		var leaf contracts.Digest
+		if err == nil {
+			leaf, err = r.Leaf(e)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", index, err)
+		}
+		if hash == nil || leaf == *hash {
+			return p.parse(index, leaf, e)
 		}
 		index++
 	}
@@ -169,8 +178,14 @@ func (p *excerpter) find(from, to uint64, hash *contracts.Digest) (*located, err
 	return nil, nil
 }
 
-// parse parses an entry.
-func (p *excerpter) parse(index uint64, e contracts.Entry) (*located, error) {
+// parse parses an entry of that hash, or the one that was given if the store has its stub.
+func (p *excerpter) parse(index uint64, leaf contracts.Digest, e contracts.Entry) (*located, error) {
+	if contracts.IsStub(e) {
+		var ok bool
+		if e, ok = p.given[leaf]; !ok {
+			return nil, fmt.Errorf("entry %d: the store has no more than its stub: give it in Excerpt.Entries", index)
+		}
+	}
 	st, err := entry.Open(new(contracts.Reader), e)
 	if err != nil {
 		return nil, fmt.Errorf("entry %d: %w", index, err)

@@ -33,14 +33,19 @@ type subtrees struct {
 
 func (s subtrees) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	trees := make([]proofgraph.Tree, len(indexes))
+	var r contracts.Reader
 	at := uint64(0)
 	for e, err := range s.store.Entries(s.ctx, 0, s.size) {
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", at, err)
 		}
+		leaf, err := r.Leaf(e)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", at, err)
+		}
 		for i, index := range indexes {
 			if level, n := tlog.SplitStoredHashIndex(index); at>>level == uint64(n) {
-				trees[i].Append(e.Hash())
+				trees[i].Append(leaf)
 			}
 		}
 		at++
