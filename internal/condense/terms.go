@@ -78,7 +78,7 @@ func (t *Terms) bundle(tools crypto.Value) bool {
 
 // riskOf returns the risk of a tool by its entry in a document.
 func riskOf(tool crypto.Value) rank {
-	if risk := tool.Get("risk"); risk.Exists() {
+	if risk := tool.Get("risk"); risk.Kind() != crypto.Missing { // null is malformed
 		return rankOf(risk.Text())
 	}
 	i := slices.Index(grammar.Effects, tool.Get("effect").Text())
