@@ -29,17 +29,18 @@ func plain(t testing.TB, calls int) (*journal, span) {
 	j.append("", &contracts.Statement{Policy: p})
 	from := uint64(len(j.lines))
 	for range calls {
-		j.call("read", contracts.ReasonAllow)
+		j.call("read", "", contracts.ReasonAllow)
 	}
 	j.append(main, &contracts.Statement{Message: &contracts.Message{}})
 	n := uint64(len(j.lines))
 	return j, span{from, n, n, j.clock + day}
 }
 
-// call adds a call that nothing but its tool and its ending keeps.
-func (j *journal) call(tool string, ending contracts.ReasonCode) {
+// call adds a call that nothing but its tool, its key and its ending keeps.
+func (j *journal) call(tool, key string, ending contracts.ReasonCode) {
 	d := &contracts.DecisionRecord{Condition: 8, Reason: contracts.ReasonAllow, Rule: "P1:b:r", EffectType: contracts.Read,
-		Risk: contracts.Low, Tool: tool, PolicyHash: j.policies[0].Policy, Verdict: contracts.Allow}
+		Risk: contracts.Low, Tool: tool, Idempotency: key, PolicyHash: j.policies[0].Policy,
+		Verdict: contracts.Allow}
 	x := &contracts.Receipt{Outcome: contracts.Failed, Reason: ending, DecisionHash: j.append(main, &contracts.Statement{Decision: d}),
 		EffectType: contracts.Read, Tool: tool, Verdict: contracts.Verdict(ending != contracts.ReasonToolPanic)}
 	if ending == contracts.ReasonAllow {
@@ -77,13 +78,62 @@ func TestRangeBounds(t *testing.T) {
 	}
 }
 
+// TestRangeLatest: what is dated back is as young as what was before it, below the range too.
+func TestRangeLatest(t *testing.T) {
+	t.Parallel()
+	j, s := plain(t, 2)
+	l := j.log(s.from)
+	for _, test := range []struct{ latest, until contracts.Time }{
+		{0, j.clock + day}, {l.Latest, j.clock + day}, {j.clock + 9*day, j.clock + 10*day},
+		{j.clock + 9*day, j.clock + 10*day - 1}, {1 << 47, 253402300799999},
+	} {
+		l.Latest = test.latest
+		r := condense.NewRange(s.from, s.to, s.size, test.until, l)
+		for _, line := range j.lines[s.from:] {
+			require.NoError(t, r.Add(line))
+		}
+		want := uint64(4)
+		if test.latest+day > test.until {
+			want = 0
+		}
+		assert.Equal(t, want, r.Set().Dropped, "%v", test)
+	}
+}
+
+// TestRangeMainClosed: of main, closed, the last call below the range's end may go, with its key.
+func TestRangeMainClosed(t *testing.T) {
+	t.Parallel()
+	j, s := plain(t, 2)
+	j.call("read", "k", contracts.ReasonAllow)
+	s.to, s.until = uint64(len(j.lines)), j.clock+day
+	j.close(j.chains[main])
+	for size, want := range map[uint64]uint64{s.to: 4, s.to + 1: 6} {
+		s.size = size
+		assert.Equal(t, want, j.set(s, j.lines).Dropped, "size %d", size)
+	}
+}
+
+// TestRangeTwice: of two receipts of one call, which no log has, the first counts.
+func TestRangeTwice(t *testing.T) {
+	t.Parallel()
+	j, s := plain(t, 2)
+	set := j.set(s, j.lines)
+	stub, err := set.Stub(s.from+1, j.lines[s.from+1])
+	require.NoError(t, err)
+	for _, again := range []contracts.Entry{j.lines[s.from+1], stub} {
+		lines := slices.Insert(slices.Clone(j.lines), int(s.from)+2, again)
+		got := j.set(span{s.from, s.to + 1, s.size + 1, s.until}, lines)
+		assert.Equal(t, []uint64{s.from, s.from + 1, s.from + 3, s.from + 4}, slices.Collect(got.Members()))
+	}
+}
+
 // TestRangeFailed: of the runs that failed those may go that failed by the tool's own word.
 func TestRangeFailed(t *testing.T) {
 	t.Parallel()
 	j, s := plain(t, 0)
-	j.call("read", contracts.ReasonToolError)
-	j.call("read", contracts.ReasonToolPanic)
-	j.call("wipe", contracts.ReasonToolError)
+	j.call("read", "", contracts.ReasonToolError)
+	j.call("read", "", contracts.ReasonToolPanic)
+	j.call("wipe", "", contracts.ReasonToolError)
 	j.append(main, &contracts.Statement{Message: &contracts.Message{}})
 	s.to = uint64(len(j.lines))
 	s.size, s.until = s.to, j.clock+day
