@@ -1,0 +1,70 @@
+package condense_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/condense"
+)
+
+// BenchmarkRange is a range of a million entries of main, all of which go but the last: the lines of
+// 2,000 calls, again and again.
+func BenchmarkRange(b *testing.B) {
+	j, s := plain(b, 2000)
+	calls := j.lines[s.from : s.to-1]
+	measure(b, j, s, 1_000_000, func(i int) contracts.Entry { return calls[i%len(calls)] })
+}
+
+// BenchmarkRangeStubs is the same with stubs, of 100,000 entries.
+func BenchmarkRangeStubs(b *testing.B) {
+	const entries = 100_000
+	j, s := plain(b, 2000)
+	calls := j.lines[s.from : s.to-1]
+	lines := make([]contracts.Entry, entries)
+	set := whole(b, j, s, entries, func(i int) contracts.Entry { return calls[i%len(calls)] })
+	for i := range set.Members() {
+		var err error
+		lines[i], err = set.Stub(i, calls[int(i)%len(calls)])
+		require.NoError(b, err)
+	}
+	measure(b, j, s, entries, func(i int) contracts.Entry { return lines[i] })
+}
+
+// whole returns the set of a range of so many lines and the last line of a log.
+func whole(b *testing.B, j *journal, s span, entries int, line func(i int) contracts.Entry) *condense.Set {
+	l := j.log(s.from)
+	terms, err := l.Terms(j.policies[0].index)
+	require.NoError(b, err)
+	l.Terms = func(uint64) (*condense.Terms, error) { return terms, nil }
+	size := uint64(entries) + 1
+	r := condense.NewRange(0, size, size, s.until, l)
+	for i := range entries {
+		if err := r.Add(line(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, r.Add(j.lines[s.to-1]))
+	require.EqualValues(b, entries, r.Set().Dropped)
+	return r.Set()
+}
+
+func measure(b *testing.B, j *journal, s span, entries int, line func(i int) contracts.Entry) {
+	var before, after runtime.MemStats
+	for b.Loop() {
+		b.StopTimer()
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		b.StartTimer()
+		set := whole(b, j, s, entries, line)
+		b.StopTimer()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(set)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(entries), "ns/entry")
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(entries), "B/member")
+}
