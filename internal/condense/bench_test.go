@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/internal/condense"
 )
 
-// BenchmarkRange is a range of a million entries of main, all of which go but the last: the lines of
-// 2,000 calls, again and again.
+// BenchmarkRange is a range of a million entries of main, all of which go but the last: the lines
+// of 2,000 calls, again and again.
 func BenchmarkRange(b *testing.B) {
 	j, s := plain(b, 2000)
 	calls := j.lines[s.from : s.to-1]
