@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +172,19 @@ func TestProverGoesWrong(t *testing.T) {
 		require.ErrorIs(t, err, ErrQuorum, name)
 		require.Equal(t, []string{origin}, names(t, note), name)
 	}
+}
+
+// TestPolicyInTheDocument: the policy in docs/witness.md is one.
+func TestPolicyInTheDocument(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/witness.md")
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(page), "\n```\nlog ")
+	text, _, ok := strings.Cut(text, "```\n")
+	require.True(t, ok)
+	p, err := ParsePolicy([]byte("log " + text))
+	require.NoError(t, err)
+	require.True(t, len(p.Logs) == 1 && len(p.Witnesses) == 3 && p.Quorum == 2, "%v", p)
 }
 
 func TestParsePolicy(t *testing.T) {
