@@ -31,3 +31,14 @@ func (p *pages[T]) replace(number int, elements []T) {
 	copy(other[:], elements)
 	p.list[number] = &other
 }
+
+// drop removes the last element. Copies made before must not be used any more.
+func (p *pages[T]) drop() {
+	var none T
+	*p.at(p.n - 1) = none
+	p.n--
+	if last := len(p.list) - 1; p.n <= (last-1)*page { // one page is kept for the next add
+		p.list[last] = nil
+		p.list = p.list[:last]
+	}
+}
