@@ -5,6 +5,7 @@ package interop
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +22,7 @@ import (
 
 // TestWitnessed: cosignatures by the tooling of transparency.dev and by our witness count in a
 // verification of a pack, each under the verifier key that its maker writes, and no longer once a
-// bit is flipped.
+// bit is flipped. Their tooling reads the same of both lines, and takes no flipped bit either.
 func TestWitnessed(t *testing.T) {
 	o, p := busy(t)
 	skey, vkey, err := note.GenerateKey(rand.Reader, "witness.example/theirs")
@@ -51,27 +52,43 @@ func TestWitnessed(t *testing.T) {
 			Kernel: o.public(o.first), Origin: origin,
 			Witnesses: []string{theirVkey, ourVkey}, Quorum: 2, Cosigned: cosigned})
 	}
-	r, err := verify(append(bytes.Clone(theirs), ours...))
+	full, err := verify(append(bytes.Clone(theirs), ours...))
 	require.NoError(t, err)
-	require.True(t, r.Success(evidence.Witnessed), "%s", r)
-	require.Len(t, r.Witnesses, 2)
-	assert.True(t, r.Witnesses[0].Name == "witness.example/theirs" && r.Witnesses[1].Name == "witness.example/ours")
-	r, err = verify(theirs)
+	require.True(t, full.Success(evidence.Witnessed), "%s", full)
+	require.Len(t, full.Witnesses, 2)
+	assert.True(t, full.Witnesses[0].Name == "witness.example/theirs" && full.Witnesses[1].Name == "witness.example/ours")
+	r, err := verify(theirs)
 	require.True(t, err == nil && r.Level == evidence.Logged && len(r.Witnesses) == 1, "%s, %v", r, err)
 
-	_, lines, err := proofgraph.ParseCheckpoint(theirs)
+	both := append(bytes.Clone(theirs), ours...)
+	_, lines, err := proofgraph.ParseCheckpoint(both)
 	require.NoError(t, err)
-	line := lines[len(lines)-1]
-	sig := line.Signature
-	was := crypto.AppendBase64(nil, append([]byte{byte(line.KeyHash >> 24), byte(line.KeyHash >> 16),
-		byte(line.KeyHash >> 8), byte(line.KeyHash)}, sig...))
-	require.True(t, bytes.Contains(theirs, was))
-	for i := range sig {
-		sig[i] ^= 1
-		now := crypto.AppendBase64(nil, append([]byte{byte(line.KeyHash >> 24), byte(line.KeyHash >> 16),
-			byte(line.KeyHash >> 8), byte(line.KeyHash)}, sig...))
-		_, err := verify(bytes.Replace(theirs, was, now, 1))
-		require.ErrorIs(t, err, evidence.ErrCosign, "byte %d", i)
-		sig[i] ^= 1
+	require.Len(t, lines, 3)
+	for i, vkey := range []string{theirVkey, ourVkey} {
+		verifier, err := fmtnote.NewVerifierForCosignatureV1(vkey)
+		require.NoError(t, err)
+		n, err := note.Open(both, note.VerifierList(verifier))
+		require.NoError(t, err)
+		require.Len(t, n.Sigs, 1)
+		at, err := fmtnote.CoSigV1Timestamp(n.Sigs[0])
+		require.NoError(t, err)
+		assert.True(t, at.Equal(full.Witnesses[i].Time), "%v, %v", at, full.Witnesses[i])
+		line := lines[i+1]
+		was := spelledSignature(line)
+		require.Equal(t, 1, bytes.Count(both, was))
+		for j := range line.Signature {
+			line.Signature[j] ^= 1
+			bad := bytes.Replace(both, was, spelledSignature(line), 1)
+			_, err := verify(bad)
+			require.ErrorIs(t, err, evidence.ErrCosign, "byte %d", j)
+			_, err = note.Open(bad, note.VerifierList(verifier))
+			require.Error(t, err, "byte %d", j)
+			line.Signature[j] ^= 1
+		}
 	}
+}
+
+// spelledSignature is the base64 of a signature line.
+func spelledSignature(line proofgraph.SignatureLine) []byte {
+	return crypto.AppendBase64(nil, append(binary.BigEndian.AppendUint32(nil, line.KeyHash), line.Signature...))
 }
