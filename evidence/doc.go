@@ -40,6 +40,30 @@
 // meanwhile, it returns errors, and never other bytes. Package evidence/graph answers which entries
 // led to which.
 //
+// # Excerpts
+//
+// A pack shows the whole log to those who read it. An excerpt shows one receipt: [WriteExcerpt]
+// writes it and its decision, a C2SP tlog-proof of each, the checkpoint that the proofs lead to
+// and, if asked, inputs, output and facts of the call. [VerifyExcerpt] checks the two entries by
+// themselves and against each other, their proofs, the checkpoint and its cosignatures:
+//
+//	err := evidence.WriteExcerpt(ctx, f, store, evidence.Excerpt{Receipt: 1204})
+//	…
+//	report, err := evidence.VerifyExcerpt(ctx, f, size, evidence.Options{Trust: state})
+//
+// This proves that the kernel signed the decision and how the call ended, and that the log of the
+// checkpoint has both. No verdict is replayed: an excerpt has neither the policy documents nor what
+// was before the call. Nor does it show anything else of the log: its chains, its budgets, its
+// trust events. A pack does. A pack and an excerpt with the same Report.Size and Report.MerkleRoot
+// are of the same log, which has the receipt.
+//
+// Options.Trust is here any trust state of the log at the receipt or later, because an excerpt
+// holds no trust events. The initial state will do while keys of that state sign. To trust a later
+// one, compare its digest with the Report.Trust of a pack.
+//
+// A store that let go of an entry has its hash still, so the entry can be proved as long as anyone
+// has it: see [Excerpt].
+//
 // # Stores
 //
 // VerifyStore verifies a log in place: a directory that was opened for reading
@@ -88,7 +112,8 @@
 //	            checkpoint, witnesses, quorum, cosigned checkpoint, level; the candidate of a
 //	            back-test
 //	ARCHIVE     headers re-encoded and compared, names, order, padding, end; a pack that cannot be
-//	            read, or is another one when it is read again
+//	            read, or is another one when it is read again; an excerpt of a denial that has a
+//	            decision, or of another receipt that has none
 //	STORE       for a store, in place of ARCHIVE: it cannot be read, at whatever place, or is no
 //	            store: it panics, or returns other bytes when it is read again
 //
@@ -114,10 +139,11 @@
 //
 // and after them
 //
-//	MERKLE      size and root of the checkpoint are the log's
+//	MERKLE      size and root of the checkpoint are the log's; the proofs of an excerpt lead from
+//	            the entries to that root, and have one spelling
 //	CHECKPOINT  the member checkpoint: three lines, origin, and the log key's line, which is the
 //	            first and verifies; and the cosigned checkpoint that the caller passed has the
-//	            same three lines
+//	            same three lines; and the checkpoints in proofs are the member
 //	MANIFEST    the member manifest.json of a pack: envelope, key, signature, and each claim
 //	BLOB        the content of each hashes to its name and has its form, and a policy document has
 //	            the layer, name and version that its entry says; no required one is missing, and
@@ -160,6 +186,10 @@
 //
 // Features of later versions are refused by name, under the check that they belong to: gaps,
 // condense entries, and policies that [guardian.Compile] refuses.
+//
+// Of an excerpt these are done: INPUT; ARCHIVE; ENCODING to RECORD of each entry; REFERENCE and
+// BUDGET between the two, as far as they show it; MERKLE; CHECKPOINT; BLOB; COSIGN. A key is judged
+// at the index that the entry's proof says. If that cannot be read, MERKLE takes the place of KEY.
 //
 // With [Options].CrossCheck another implementation canonicalises all JSON that ours found
 // canonical, and must leave it unchanged: entries under ENCODING, the manifest under MANIFEST,

@@ -9,7 +9,7 @@ import (
 )
 
 // The checks, in the order in which they fire: the first that fails is the answer. errors.Is finds
-// them in what [Verify], [VerifyStore], [OpenPack] and [BackTest] return.
+// them in what [Verify], [VerifyStore], [VerifyExcerpt], [OpenPack] and [BackTest] return.
 var (
 	// ErrInput is a fault of what the caller gave: reader and size, store, trust root, origin, last
 	// checkpoint, witnesses, quorum, cosigned checkpoint, level, candidate.
@@ -61,11 +61,12 @@ var (
 	// turn among the entries.
 	ErrGap = errors.New("GAP")
 
-	// ErrMerkle is a checkpoint whose size or root is not the log's.
+	// ErrMerkle is a checkpoint whose size or root is not the log's, or a proof that does not lead
+	// from its entry to that root.
 	ErrMerkle = errors.New("MERKLE")
 
 	// ErrCheckpoint is a fault of the checkpoint, or of the log key's line in it; or
-	// Options.Cosigned is another checkpoint.
+	// Options.Cosigned, or the checkpoint in a proof, is another one.
 	ErrCheckpoint = errors.New("CHECKPOINT")
 
 	// ErrManifest is a fault of the manifest, or of its claims about the other members.
@@ -92,8 +93,8 @@ var (
 // public ones.
 type Error struct {
 	Check error  // one of ErrInput to ErrCosign
-	Entry int64  // index of the entry; -1: it is of none
-	Field string // dotted path in the record, or the member or blob; may be ""
+	Entry int64  // index of the entry, of an excerpt as its proof says; -1: it is of none, or not known
+	Field string // dotted path in the record, of an excerpt after the member; or the member or blob; may be ""
 	What  string
 	Err   error // of the reader, the store or Options.Rerun, if it failed
 }

@@ -11,11 +11,11 @@ import (
 // nothing of it, so many goroutines may share one.
 type Options struct {
 	// Trust is the initial trust state of the log, which its genesis names by digest. A later one
-	// is refused: later ones follow from it and the trust events in the log. The operator of the
-	// kernel hands its canonical form (State.Canonical of Kernel.Trust) to the auditor once, when
-	// the log is new and by another way than its packs, or publishes its digest;
-	// registry.ParseState reads it. The pack holds a copy of it, which proves nothing to auditors
-	// who trust nobody yet. If it is nil, Kernel counts.
+	// is refused: later ones follow from it and the trust events in the log. (An excerpt has no
+	// events: VerifyExcerpt takes later ones.) The operator of the kernel hands its canonical form
+	// (State.Canonical of Kernel.Trust) to the auditor once, when the log is new and by another way
+	// than its packs, or publishes its digest; registry.ParseState reads it. The pack holds a copy
+	// of it, which proves nothing to auditors who trust nobody yet. If it is nil, Kernel counts.
 	Trust *registry.State
 
 	// Kernel, instead of Trust, is the public key that signed the genesis, also if it was revoked

@@ -114,7 +114,7 @@ var sections = []struct{ title, names string }{
 	{"Write policies, and test them", "policy"},
 	{"Put HELM before tools", "mcp proxy serve"},
 	{"Answer calls that wait for a person", "approve refuse"},
-	{"Read what happened, and prove it", "log pack"},
+	{"Read what happened, and prove it", "log pack excerpt"},
 	{"This program", "doctor conformance completion version help"},
 }
 
@@ -142,7 +142,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return wrongly(c, err) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return a.settle(c) }
 	root.AddCommand(a.policy(), a.pack(), a.log(), answer(a, "approve"), answer(a, "refuse"))
-	root.AddCommand(initialize(a), tokens(a), trusted(a), doctor(a))
+	root.AddCommand(initialize(a), tokens(a), trusted(a), doctor(a), excerpts(a))
 	root.AddCommand(gateway(a), proxied(a), serving(a), conform(a), keygen(a), a.version(), completion(a))
 	root.SetHelpCommand(help(root))
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(&a.out, manual(c)) })

@@ -102,7 +102,12 @@ func TestHostileNames(t *testing.T) {
 		{usage, !log, []string{"log", "graph", at("log"), "--of", hostile}},
 		{yes, log, append([]string{"log", "verify", at("log")}, trust...)},
 		{usage, !log, append([]string{"log", "verify", at("log"), "--origin", hostile}, trust...)},
-		{yes, log, []string{"log", "export", at("log"), at("NEW"), "--key", at("key.pem")}},
+		{yes, log, []string{"log", "export", at("log"), at("NEW.pack"), "--key", at("key.pem")}},
+		{yes, log, []string{"excerpt", "write", at("log"), "s/1", at("NEW.excerpt")}},
+		{usage, !log, []string{"excerpt", "write", at("log"), hostile, at("NEW.excerpt")}},
+		{noAnswer, !log, []string{"excerpt", "write", at("log"), "s/1", at("none/" + hostile)}},
+		{yes, log, append([]string{"excerpt", "verify", at("a.excerpt")}, trust...)},
+		{no, log, append([]string{"excerpt", "verify", at("hostile.pack")}, trust...)},
 		{yes, log, append([]string{"pack", "show", at("a.pack")}, trust...)},
 		{yes, log, []string{"pack", "show", at("a.pack"), "--why", "s/2"}},
 		{yes, log, []string{"pack", "graph", at("a.pack")}},
@@ -125,8 +130,8 @@ func TestHostileNames(t *testing.T) {
 	} {
 		for _, form := range []string{"--json=false", "--json"} {
 			args := slices.Clone(c.args)
-			if n := slices.Index(args, at("NEW")); n >= 0 {
-				args[n] = at(map[bool]string{true: "b.pack", false: "a.pack"}[form == "--json"])
+			for i := range args {
+				args[i] = strings.Replace(args[i], at("NEW"), at(map[bool]string{true: "b", false: "a"}[form == "--json"]), 1)
 			}
 			var out, errs strings.Builder
 			code := run(context.Background(), append(args, form), strings.NewReader(""), &out, &errs)
