@@ -57,7 +57,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	}
 	if d.PolicyHash == b.candidate.Hash() { // the candidate judged it itself, on the balances of then
 		b.found.Judged, b.found.Same = b.found.Judged+1, b.found.Same+1
-		b.spend(d, d.Charges, true)
+		b.spend(d.Verdict, d.Charges, true)
 		return nil
 	}
 	told := *in
@@ -73,7 +73,7 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 	}
 	n, now := &b.found, judgedOf(&again)
 	if n.Judged++; now.Verdict == contracts.Allow || lacksOnlyApprovals(d, now) {
-		b.spend(d, p.charges, false)
+		b.spend(d.Verdict, p.charges, false)
 	}
 	switch then := judgedOf(d); {
 	case lacksOnlyApprovals(d, now):
@@ -97,7 +97,15 @@ func (b *backTest) judge(d *contracts.DecisionRecord, in *contracts.Inputs, kept
 func (b *backTest) pass(d *contracts.DecisionRecord) {
 	if b != nil {
 		b.found.Unjudged = append(b.found.Unjudged, b.r.fold.size())
-		b.spend(d, d.Charges, true)
+		b.spend(d.Verdict, d.Charges, true)
+	}
+}
+
+// passStub notes the call of a stub.
+func (b *backTest) passStub(call *pending) {
+	if b != nil {
+		b.found.Unjudged = append(b.found.Unjudged, b.r.fold.size())
+		b.spend(contracts.Allow, call.charges, true)
 	}
 }
 
@@ -135,7 +143,7 @@ func (b *backTest) fill(in *contracts.Inputs) {
 }
 
 // spend charges a call without limits: they were checked before, or are not the candidate's.
-func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge, logged bool) {
+func (b *backTest) spend(then contracts.Verdict, charges []contracts.Charge, logged bool) {
 	if len(charges) == 0 {
 		return
 	}
@@ -145,24 +153,32 @@ func (b *backTest) spend(d *contracts.DecisionRecord, charges []contracts.Charge
 	}
 	b.ledger.Reserve(charges, nil)
 	// a denied call did not run: how it would have ended is not known, and all stays charged
-	if d.Verdict == contracts.Allow {
+	if then == contracts.Allow {
 		b.spent[b.r.fold.size()] = spending{charges, logged}
 	}
 }
 
 // settle refunds the charges of a call if the log says that the tool itself failed.
 func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
+	return b.settleAs(call, r.Reason, r.Settled)
+}
+
+// settleStub does what settle does for a stub.
+func (b *backTest) settleStub(r *contracts.ReceiptStub, call *pending) *Error {
+	return b.settleAs(call, reasonOf(r), r.Settled)
+}
+
+func (b *backTest) settleAs(call *pending, reason contracts.ReasonCode, settled []contracts.Settlement) *Error {
 	if b == nil {
 		return nil
 	}
 	x, ok := b.spent[call.index]
 	delete(b.spent, call.index)
-	if !ok || r.Reason != contracts.ReasonToolError {
+	if !ok || reason != contracts.ReasonToolError {
 		return nil
 	}
-	settled := r.Settled
 	if !x.logged {
-		refunds := b.candidate.Refunds(r.Tool, r.Reason)
+		refunds := b.candidate.Refunds(call.tool, reason)
 		settled = make([]contracts.Settlement, len(x.charges))
 		for i, c := range x.charges {
 			if slices.Contains(refunds, c.Budget) {
@@ -171,7 +187,7 @@ func (b *backTest) settle(r *contracts.Receipt, call *pending) *Error {
 			settled[i] = contracts.Settlement{Amount: c.Amount, Budget: c.Budget, Of: c.Of}
 		}
 	}
-	if err := b.ledger.Settle(x.charges, settled, r.Reason); err != nil {
+	if err := b.ledger.Settle(x.charges, settled, reason); err != nil {
 		return b.r.fold.fault(ErrBudget, "predicate.settled", err.Error()) // cannot be: it was charged
 	}
 	return nil
@@ -243,14 +259,14 @@ func (p *elsewise) Marks() (tainted bool, labels []string, err error) {
 }
 
 // mark folds what the entry at hand would have made of its session.
-func (b *backTest) mark(st *contracts.Statement, c *chain) {
+func (b *backTest) mark(c *chain, above []uint64, by *bringer) {
 	if b == nil {
 		return
 	}
 	var tainted bool
 	var labels []string
-	if released(st.Receipt) {
-		tainted, labels = b.candidate.Marks(st.Receipt.Tool, st.Receipt.Signals)
+	if by != nil {
+		tainted, labels = b.candidate.Marks(by.tool, by.signals)
 	}
-	b.marks.fold(&b.r.fold.log, st, c, tainted, labels)
+	b.marks.fold(&b.r.fold.log, c, above, tainted, labels)
 }

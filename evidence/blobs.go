@@ -33,7 +33,7 @@ type blobs struct {
 
 	// Texts and facts documents that were not there with their entry, so they are there for no
 	// later use: half their digests.
-	unsaid map[[16]byte]struct{}
+	unsaid map[half]struct{}
 
 	// Policy documents, as they say what they are, and modules that were looked for. They are large
 	// and named again and again, so they are read once, as long as there are no more of them than
@@ -95,7 +95,7 @@ func (x *blobs) keep(d contracts.Digest, as entry.Role) ([]byte, *Error) {
 		x.lacking = append(x.lacking, d)
 		if as == entry.Text || as == entry.Facts {
 			if x.unsaid == nil {
-				x.unsaid = map[[16]byte]struct{}{}
+				x.unsaid = map[half]struct{}{}
 			}
 			x.unsaid[halfOf(d)] = struct{}{}
 		}
@@ -221,5 +221,7 @@ func (x *blobs) form(b []byte, as entry.Role) string {
 	return ""
 }
 
-// halfOf returns half a digest, which is enough to know it by.
-func halfOf(d contracts.Digest) [16]byte { return [16]byte(d[:16]) }
+// A half is half a digest, which is enough to know it by.
+type half [16]byte
+
+func halfOf(d contracts.Digest) half { return half(d[:16]) }

@@ -2,8 +2,10 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/cosign"
 )
 
@@ -74,6 +76,27 @@ func (w *witnessed) check() *Error {
 				}
 				w.latest[i] = max(w.latest[i], at)
 			}
+		}
+	}
+	return nil
+}
+
+// ahead is how much later than the witnesses' clocks that of the kernel may be at a condense entry.
+const ahead = 5 * time.Minute
+
+// dated is the check COSIGN of condense entries, by their times: a log that is WITNESSED has not
+// let go of entries by a clock that was set ahead. They are compared with the time of the Quorum-th
+// latest witness.
+func (w *witnessed) dated(r *Report, times []contracts.Time) *Error {
+	if r.Level < Witnessed {
+		return nil
+	}
+	latest := slices.Sorted(slices.Values(w.latest))
+	by := latest[len(latest)-w.quorum] // seconds
+	for i, at := range times {
+		if by < (int64(at)-ahead.Milliseconds()+999)/1000 { // rounded up
+			return errorAt(r.Condensed[i].Index, ErrCosign, "predicate.time",
+				"more than 5 minutes after the time of the witnesses")
 		}
 	}
 	return nil

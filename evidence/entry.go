@@ -6,8 +6,8 @@ import (
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// entry verifies the next entry, and adds it to the fold. x is the entry as it was opened ahead, or
-// nothing.
+// entry verifies the next entry, or the stub of one, and adds it to the fold. x is the entry as it
+// was opened ahead, or nothing.
 func (v *verifier) entry(l line, x early) *Error {
 	if !v.fold.stillValid(x) {
 		var f *Error
@@ -16,9 +16,15 @@ func (v *verifier) entry(l line, x early) *Error {
 			return f
 		}
 	}
+	if x.stub != nil {
+		return v.stub(l, x)
+	}
 	st := x.statement
 	c := v.fold.chain(st.Session)
-	call, f := v.fold.check(st, c)
+	call, f := v.fold.check(st, x.hash, c)
+	if f == nil && st.Condense != nil {
+		f = v.ranges.add(st, x.hash)
+	}
 	if f != nil {
 		return f
 	}
@@ -34,9 +40,34 @@ func (v *verifier) entry(l line, x early) *Error {
 	return v.fold.reached()
 }
 
+// stub verifies a stub, and adds it to the fold.
+func (v *verifier) stub(l line, x early) *Error {
+	s := x.stub
+	c := v.fold.chain(s.Session)
+	call, f := v.fold.checkStub(s, c)
+	if f == nil {
+		f = v.held.compare(s, l.bytes, &v.opener)
+	}
+	if f == nil {
+		f = v.replay.stub(s, c, call)
+	}
+	if f != nil {
+		return f
+	}
+	v.reread.mark(l.place)
+	if err := v.fold.addStub(s, x.line, c); err != nil {
+		return v.fold.fault(ErrGraph, "", err.Error())
+	}
+	v.replay.sessions.followStub(s, c, call)
+	return v.fold.reached()
+}
+
 // openNow opens the entry whose turn it is.
 func (v *verifier) openNow(b []byte) (x early, f *Error) {
 	index := v.fold.size()
+	if contracts.IsStub(b) {
+		return v.opener.stub(b, index)
+	}
 	s, f := v.sealed(b, index)
 	if f == nil && index == 0 {
 		f = v.begins(s)

@@ -89,6 +89,12 @@ var (
 	ErrCosign = errors.New("COSIGN")
 )
 
+// ErrCondensed is an error of [Write]: the store has let go of entries by a condense entry that its
+// checkpoint is not of. A pack up to that checkpoint would not say why. What was older is proved by
+// consistency proofs and excerpts.
+var ErrCondensed = errors.New("an entry was let go of by a condense entry after the checkpoint: " +
+	"make a checkpoint with Kernel.Checkpoint first")
+
 // An Error says which check failed, and where. It holds no arguments, no output and no keys but
 // public ones.
 type Error struct {

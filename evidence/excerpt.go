@@ -102,7 +102,7 @@ func (x *excerpt) open(i int) *Error {
 	if f != nil {
 		return f
 	}
-	s, f := x.v.enveloped(b, uint64(e.proof.index))
+	s, f := x.v.sealed(b, uint64(e.proof.index))
 	switch {
 	case f != nil:
 		return e.fault(f)

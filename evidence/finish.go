@@ -14,6 +14,9 @@ func (v *verifier) finish() error {
 	if v.fold.size() == 0 {
 		return v.fold.fault(ErrChain, "", "no genesis")
 	}
+	if f := v.ranges.finish(); f != nil {
+		return f
+	}
 	v.report.MerkleRoot = v.fold.tree.Root()
 	note, f := v.checkpointed()
 	if f != nil {
@@ -37,10 +40,14 @@ func (v *verifier) finish() error {
 	if f := v.replay.runs.finish(); f != nil {
 		return f
 	}
+	v.report.Condensed = v.ranges.list
 	if f := v.witnessed.check(); f != nil {
 		return f
 	}
 	v.witnessed.report(&v.report)
+	if f := v.witnessed.dated(&v.report, v.ranges.times); f != nil {
+		return f
+	}
 	v.report.Checkpoint = note
 	v.complete(&v.report)
 	return nil
@@ -58,6 +65,7 @@ func (v *verifier) complete(r *Report) {
 	slices.SortFunc(r.Open, func(a, b Call) int { return cmp.Compare(a.Index, b.Index) })
 	slices.SortFunc(v.blobs.lacking, entry.Compare)
 	r.Erased = slices.Compact(v.blobs.lacking)
+	r.Strange = v.held.strange()
 	r.Replay, r.Rerun = v.replay.report, v.replay.runs.report
 	slices.SortFunc(r.Replay.Engines, func(a, b contracts.Engine) int {
 		return cmp.Or(cmp.Compare(a.Rules, b.Rules), cmp.Compare(a.Threat, b.Threat))

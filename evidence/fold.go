@@ -18,8 +18,9 @@ type fold struct {
 	state    *registry.State             // at the entry at hand: the initial one with the events before it applied
 	pending  map[uint64]*pending         // ALLOWs without a receipt, by index
 	bound    map[bound]claim             // idempotency keys
-	approved map[[16]byte]struct{}       // approvals that an ALLOW consumed, by half their digest
+	approved map[half]struct{}           // approvals that an ALLOW consumed, by half their digest
 	policies map[contracts.Digest]uint64 // their entries, none of which is entry 0
+	terms    termReader                  // of the policies, for stubs and condense entries
 	ledger   past.Ledger
 	buf      []byte
 
@@ -31,12 +32,12 @@ func (v *fold) fault(check error, field, what string) *Error {
 	return errorAt(v.size(), check, field, what)
 }
 
-// check does the checks CHAIN to TRUST for the next entry. If it is the receipt of an ALLOW, check
-// returns the call.
-func (v *fold) check(st *contracts.Statement, c *chain) (*pending, *Error) {
+// check does the checks CHAIN to TRUST for the next entry, of that hash. If it is the receipt of an
+// ALLOW, check returns the call.
+func (v *fold) check(st *contracts.Statement, hash contracts.Digest, c *chain) (*pending, *Error) {
 	f := v.follows(st, c)
 	if f == nil {
-		f = v.causes(st, c)
+		f = v.causes(st, hash, c)
 	}
 	if f != nil {
 		return nil, f
@@ -74,17 +75,20 @@ func (v *fold) follows(st *contracts.Statement, c *chain) *Error {
 }
 
 // causes is the check GRAPH.
-func (v *fold) causes(st *contracts.Statement, c *chain) *Error {
+func (v *fold) causes(st *contracts.Statement, hash contracts.Digest, c *chain) *Error {
 	want := uint64(0)
 	if v.size() > 0 {
 		want = c.lamport + 1 // of genesis it is 0
 	}
 	for _, p := range st.Parents {
-		_, lamport, ok := v.index.Lookup(p)
-		if !ok {
-			return v.fault(ErrGraph, "predicate.parents", "one is no earlier entry")
+		lamport, what := v.names(p)
+		if what != "" {
+			return v.fault(ErrGraph, "predicate.parents", what)
 		}
 		want = max(want, lamport+1)
+	}
+	if len(v.stubs) > 0 && v.has(hash) { // else CHAIN would have found it
+		return v.fault(ErrGraph, "", "an earlier stub is of this entry")
 	}
 	if st.Lamport != want {
 		return v.fault(ErrGraph, "predicate.lamport", "not one more than the highest that it names")
@@ -114,8 +118,6 @@ func (v *fold) enter(st *contracts.Statement, c *chain, call *pending) *pending 
 	switch d := st.Judgement(); {
 	case st.Policy != nil:
 		v.policies[st.Policy.Policy] = v.size()
-	case st.Close != nil:
-		c.closed = true
 	case d != nil && d.Verdict == contracts.Deny:
 		v.receipts++
 		v.denials++
@@ -124,13 +126,12 @@ func (v *fold) enter(st *contracts.Statement, c *chain, call *pending) *pending 
 			chain:   c,
 			index:   v.size(),
 			seq:     st.Seq,
+			tool:    d.Tool,
 			same:    sameOf(d.Tool, d.ArgsHash, d.EffectType),
 			policy:  d.PolicyHash,
 			charges: slices.Clone(d.Charges),
 		}
-		v.pending[v.size()] = call
-		v.allows++
-		c.open++
+		v.allow(call)
 	case st.Receipt != nil:
 		v.receipts++
 		if isReported(st.Receipt) {
@@ -146,10 +147,20 @@ func isReported(r *contracts.Receipt) bool {
 	return r.Sandbox != nil && r.Sandbox.Profile == contracts.ProfileReported && r.Outcome != contracts.Indeterminate
 }
 
+// allow takes in an ALLOW.
+func (v *fold) allow(call *pending) {
+	v.pending[call.index] = call
+	v.allows++
+	call.chain.open++
+}
+
 // stillValid reports whether an entry that was opened ahead would be opened now: the worker may
 // have used an earlier trust state.
 func (v *fold) stillValid(x early) bool {
-	if x.statement == nil {
+	switch {
+	case x.stub != nil:
+		return true
+	case x.statement == nil:
 		return false
 	}
 	_, ok := v.state.Key(x.signer, registry.Kernel, v.size())

@@ -26,6 +26,8 @@ type (
 		Excerpt        []proved           `json:"excerpt,omitempty"`
 		Witnesses      []witness          `json:"witnesses"`
 		Open           []opened           `json:"open"`
+		Condensed      []condensed        `json:"condensed"`
+		Strange        []contracts.Digest `json:"strange"`
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
 		ProofGraphHash contracts.Digest   `json:"proofGraphHash,omitzero"`
@@ -83,6 +85,16 @@ type (
 		Reason  contracts.ReasonCode `json:"reason"`
 	}
 
+	condensed struct {
+		From    uint64           `json:"from"`
+		To      uint64           `json:"to"`
+		Index   uint64           `json:"entry"`
+		Dropped uint64           `json:"dropped"`
+		Stubs   uint64           `json:"stubs"`
+		Hash    contracts.Digest `json:"hash"`
+		Seen    bool             `json:"seen"`
+	}
+
 	// of an INVALID pack
 	refused struct {
 		Success bool   `json:"success"`
@@ -137,7 +149,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		},
 		Rerun:  ranAgain(r.Rerun),
 		Origin: r.Origin, Size: r.Size, Behind: r.Behind, totals: totals(r.Totals),
-		Witnesses: []witness{}, Open: []opened{}, Erased: all(r.Erased),
+		Witnesses: []witness{}, Open: []opened{},
+		Condensed: []condensed{}, Strange: all(r.Strange), Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}
 	for _, x := range r.Excerpt {
@@ -148,6 +161,9 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	}
 	for _, x := range r.Open {
 		p.Open = append(p.Open, opened(x))
+	}
+	for _, x := range r.Condensed {
+		p.Condensed = append(p.Condensed, condensed(x))
 	}
 	for _, e := range r.Replay.Engines {
 		p.Replay.Engines = append(p.Replay.Engines, engine(e))

@@ -3,6 +3,8 @@ package evidence
 import (
 	"slices"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
@@ -18,6 +20,10 @@ type log struct {
 	named  bits // entries that another one names
 	origin string
 	first  contracts.Digest // hash of genesis
+	stubs  []stubbed        // by index
+	gone   bits             // entries of the sets of condense entries
+	times  latest
+	nodes  [][]tlog.Hash // of the tree: see node
 }
 
 // A chain is one session.
@@ -56,13 +62,20 @@ func (l *log) latest(c *chain) contracts.Digest {
 // add appends an entry to its chain. A verifier has looked up the entries that it names; a writer
 // passes over those that it does not find.
 func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) error {
-	h, at := &st.Header, l.size()
+	if st.Genesis != nil {
+		l.origin, l.first = st.Genesis.Origin, hash
+	}
+	c.closed = c.closed || st.Close != nil
+	return l.append(hash, &st.Header, c)
+}
+
+func (l *log) append(hash contracts.Digest, h *contracts.Header, c *chain) error {
+	at := l.size()
 	if l.chains == nil {
 		l.chains = map[string]*chain{}
 	}
 	switch {
-	case st.Genesis != nil:
-		l.origin, l.first = st.Genesis.Origin, hash
+	case at == 0:
 	case c.count > 0:
 		l.named.set(c.index)
 	default:
@@ -75,6 +88,7 @@ func (l *log) add(hash contracts.Digest, st *contracts.Statement, c *chain) erro
 	}
 	l.chains[c.name] = c
 	c.count, c.index, c.lamport, c.time = c.count+1, at, h.Lamport, h.Time
+	l.times.add(at, h.Time)
 	l.tree.Append(hash)
 	return l.index.Add(hash, h.Lamport)
 }

@@ -117,9 +117,13 @@ func later(l *log, at uint64, found *contracts.PriorReceipt) bool {
 // arguments reads the arguments of a run. If its inputs are not there, the run matches no question,
 // and is remembered.
 func (p *logPast) arguments(s *session, run past.Run) (crypto.Value, error) {
-	st, f := p.r.reread.statement(run.Decision)
+	var st *contracts.Statement
 	var in *contracts.Inputs
-	if f == nil {
+	var f *Error
+	if p.r.fold.stub(run.Decision) == nil {
+		st, f = p.r.reread.statement(run.Decision)
+	}
+	if f == nil && st != nil {
 		in, f = p.r.reread.inputsOf(run.Decision, st.Decision.InputsHash)
 	}
 	switch {

@@ -15,7 +15,8 @@ import (
 // said reads the text of a message or a facts document that an earlier entry names. If it was not
 // there, or not as it should be, that is an error.
 func (p *logPast) said(d contracts.Digest) ([]byte, error) {
-	b, f := p.r.reread.said(d)
+	_, faded := p.session().faded[halfOf(d)]
+	b, f := p.r.reread.said(d, faded)
 	switch {
 	case f != nil:
 		p.trouble = f

@@ -17,7 +17,8 @@ type marks struct {
 	above []uint64 // entries that the next one names
 }
 
-// before returns the indexes of the entries that the next one of a session names.
+// before returns the indexes of the entries that the next one of a session names, but for the
+// decision of a stub.
 func (m *marks) before(l *log, c *chain, parents []contracts.Digest) []uint64 {
 	m.above = m.above[:0]
 	if c.count > 0 {
@@ -38,16 +39,30 @@ func (m *marks) told(l *log, c *chain, parents []contracts.Digest) (tainted bool
 	return m.Read(s.Marks(&m.Marks, m.before(l, c, parents)))
 }
 
-// fold takes in the next entry, which brings taint and labels itself.
-func (m *marks) fold(l *log, st *contracts.Statement, c *chain, tainted bool, labels []string) {
-	if st.Session != contracts.SessionKernel && st.Session != contracts.SessionRefused {
+// fold takes in the next entry, which brings taint and labels itself. above are the indexes of the
+// entries that it names.
+func (m *marks) fold(l *log, c *chain, above []uint64, tainted bool, labels []string) {
+	if c.name != contracts.SessionKernel && c.name != contracts.SessionRefused {
 		var s past.Session
-		s.Mark(&m.Marks, l.size(), m.before(l, c, st.Parents), tainted, labels)
+		s.Mark(&m.Marks, l.size(), above, tainted, labels)
 	}
 }
 
-// released reports whether something of a tool may have come into the session.
-func released(x *contracts.Receipt) bool {
-	return x != nil && (x.Outcome == contracts.Executed || x.Outcome == contracts.Failed ||
-		x.Outcome == contracts.Indeterminate)
+// A bringer is the receipt of a call of which something may have come into the session.
+type bringer struct {
+	policy  contracts.Digest
+	tool    string
+	signals []string
+}
+
+// bringerOf returns what a receipt is as one, or nil if nothing of its call came into the session.
+func bringerOf(x *contracts.Receipt, call *pending) *bringer {
+	if x == nil {
+		return nil
+	}
+	switch x.Outcome {
+	case contracts.Executed, contracts.Failed, contracts.Indeterminate:
+		return &bringer{call.policy, x.Tool, x.Signals}
+	}
+	return nil
 }

@@ -1,12 +1,10 @@
 package evidence
 
 import (
-	"bytes"
 	"cmp"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
@@ -18,16 +16,23 @@ type opener struct {
 	canonical canonicaliser
 }
 
-// An early is an entry that passed all checks of an opener. The zero early is nothing.
+// An early is a line that passed all checks of an opener: an entry, or the stub of one. The zero
+// early is nothing.
 type early struct {
-	statement *contracts.Statement
-	hash      contracts.Digest
-	signer    contracts.Digest // the digest of the key under which its signature verifies
+	statement *contracts.Statement // nil: it is a stub
+	stub      *contracts.Stub      // nil: it is an entry
+	hash      contracts.Digest     // leaf hash of the entry
+	signer    contracts.Digest     // of an entry: the digest of the key under which its signature verifies
+	line      half                 // of a stub: what its bytes are known by
 }
 
 // open opens an entry ahead of its turn. The entry will have that index, and the trust state may be
 // an earlier one. If a check fails, open returns nothing.
 func (o *opener) open(b []byte, state *registry.State, index uint64) early {
+	if contracts.IsStub(b) {
+		x, _ := o.stub(b, index)
+		return x
+	}
 	s, f := o.sealed(b, index)
 	if f != nil {
 		return early{}
@@ -41,19 +46,24 @@ func (o *opener) open(b []byte, state *registry.State, index uint64) early {
 	if f != nil {
 		return early{}
 	}
-	return early{st, crypto.LeafHash(b), signer}
+	return early{statement: st, hash: crypto.LeafHash(b), signer: signer}
 }
 
-// sealed does the checks ENCODING and ENVELOPE of a line of a log.
-func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
-	if bytes.HasPrefix(b, []byte(`{"gap"`)) {
-		return nil, errorAt(index, ErrGap, "gap", "a gap"+entry.Unsupported)
+// stub does the checks ENCODING and RECORD of a stub: there are no others of it alone.
+func (o *opener) stub(b []byte, index uint64) (early, *Error) {
+	s, err := o.reader.Stub(b)
+	if err != nil {
+		bad := formatError(err)
+		return early{}, errorAt(index, checkOf(bad.Class), cmp.Or(bad.Field, "stub"), bad.What)
 	}
-	return o.enveloped(b, index)
+	if what := o.canonical.check(b); what != "" {
+		return early{}, errorAt(index, ErrEncoding, "stub", what)
+	}
+	return early{stub: s, hash: s.Entry, line: halfOf(crypto.LeafHash(b))}, nil
 }
 
-// enveloped does the checks ENCODING and ENVELOPE of an entry.
-func (o *opener) enveloped(b []byte, index uint64) (*contracts.Sealed, *Error) {
+// sealed does the checks ENCODING and ENVELOPE.
+func (o *opener) sealed(b []byte, index uint64) (*contracts.Sealed, *Error) {
 	s, err := o.reader.Open(b)
 	if err != nil {
 		bad := formatError(err)
@@ -96,9 +106,6 @@ func (o *opener) record(s *contracts.Sealed, index uint64) (*contracts.Statement
 	if err != nil {
 		bad := formatError(err)
 		return nil, errorAt(index, ErrRecord, bad.Field, bad.What)
-	}
-	if what := entry.Later(st); what != "" {
-		return nil, errorAt(index, ErrRecord, "predicateType", what)
 	}
 	return st, nil
 }

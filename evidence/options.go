@@ -47,6 +47,17 @@ type Options struct {
 	// the pack or the store; it needs no line of the log. If it is nil, there is none.
 	Cosigned []byte
 
+	// Seen are condense entries that the caller, or someone whom they trust, verified while no
+	// entry of their sets was let go of: [Range].Hash of reports in which Stubs was 0. To have
+	// verified the range before the condense entry was written is not enough: the stubs were not
+	// signed yet.
+	Seen []contracts.Digest
+
+	// Kept are entries that the caller has kept, of which the log may have stubs by now. If it has
+	// one of an entry that is signed by a kernel key, and that may not go or has another stub, that
+	// is GAP: two signatures of the kernel show that it lied. One that is no entry is INPUT.
+	Kept []contracts.Entry
+
 	// CrossCheck has a second implementation of RFC 8785, github.com/gowebpki/jcs, canonicalise all
 	// JSON of the pack: envelopes and their payloads, inputs, documents, outputs. It must return
 	// the same bytes, so an error in one implementation is found. The verification takes twice the

@@ -14,11 +14,14 @@ import (
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the
 // inputs, the output, the pinned schema.
 func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
-	if f := r.refunded(x, call); f != nil {
+	f := r.refunded(x, call)
+	if f == nil && call.stub {
+		f = r.effected(x, call)
+	}
+	if f != nil {
 		return f
 	}
 	var kept keptOf
-	var f *Error
 	if x.FactsHash != nil {
 		kept.facts, f = r.blobs.keep(*x.FactsHash, entry.Facts)
 		kept.facts = bytes.Clone(kept.facts) // the output is read next
@@ -39,6 +42,19 @@ func (r *replayer) outcome(x *contracts.Receipt, call *pending) *Error {
 		return f
 	}
 	return r.runs.again(x, call)
+}
+
+// effected compares the effect of a receipt with what the tool declares, if there is no decision to
+// compare it with.
+func (r *replayer) effected(x *contracts.Receipt, call *pending) *Error {
+	s, f := r.stack(call.policy)
+	if f != nil || s.policy == nil {
+		return f
+	}
+	if d := s.policy.Refuse(contracts.Inputs{Tool: x.Tool}, contracts.ReasonAllow); d.EffectType != x.EffectType {
+		return r.differs("predicate.effectType", "not what the tool declares")
+	}
+	return nil
 }
 
 // A keptOf is what was kept of a receipt; nil is what was not.

@@ -17,11 +17,11 @@ import (
 // A Pack is a verified pack that can be read: it has the reading methods of a proofgraph.Store. It
 // returns what was verified: bytes are read from the reader again, which has to stay open, and
 // compared with their hash each time. If the reader returns others, that is an error that is
-// ErrArchive. A Pack holds 46 bytes an entry and 8 a blob. The zero Pack is empty. It is safe for
-// concurrent use by multiple goroutines, as far as its reader is.
+// ErrArchive. A Pack holds 46 bytes an entry, 24 more for a stub, and 8 a blob. The zero Pack is
+// empty. It is safe for concurrent use by multiple goroutines, as far as its reader is.
 type Pack struct {
 	packed *packed
-	index  proofgraph.Index
+	log    log // what finds lines and knows them
 	marks  []int64
 	note   []byte
 }
@@ -34,8 +34,8 @@ func OpenPack(ctx context.Context, r io.ReaderAt, size int64, o Options) (*Pack,
 	if err != nil {
 		return nil, report, err
 	}
-	p := &Pack{packed: v.pack, index: v.fold.index, marks: slices.Clip(v.reread.marks),
-		note: bytes.Clone(report.Checkpoint)}
+	p := &Pack{packed: v.pack, log: log{index: v.fold.index, stubs: slices.Clip(v.fold.stubs)},
+		marks: slices.Clip(v.reread.marks), note: bytes.Clone(report.Checkpoint)}
 	p.packed.wide, p.packed.sum, p.packed.named = nil, nil, nil // for verification alone
 	return p, report, nil
 }
@@ -45,7 +45,7 @@ func (p *Pack) Size(ctx context.Context) (uint64, error) {
 	if err := endOf(ctx); err != nil {
 		return 0, err
 	}
-	return p.index.Len(), nil
+	return p.log.index.Len(), nil
 }
 
 // Checkpoint returns a copy of the checkpoint in the pack, the signed note.
@@ -56,13 +56,14 @@ func (p *Pack) Checkpoint(ctx context.Context) ([]byte, error) {
 	return bytes.Clone(p.note), nil
 }
 
-// Entries returns those with indexes from ≤ i < to, in order. A range beyond the pack is an
-// error. The first error is the last pair.
+// Entries returns those with indexes from ≤ i < to, in order. Of an entry that the pack has only a
+// stub of it returns the stub's line (contracts.IsStub). A range beyond the pack is an error. The
+// first error is the last pair.
 func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
 	return func(yield func(contracts.Entry, error) bool) {
 		err := endOf(ctx)
-		if err == nil && (from > to || to > p.index.Len()) {
-			err = fmt.Errorf("evidence: pack: entries %d to %d of %d", from, to, p.index.Len())
+		if err == nil && (from > to || to > p.log.index.Len()) {
+			err = fmt.Errorf("evidence: pack: entries %d to %d of %d", from, to, p.log.index.Len())
 		}
 		if err != nil {
 			yield(nil, err)
@@ -84,7 +85,7 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 				err = endOf(ctx)
 			case err != nil:
 				err = p.packed.unreadable(nil, err)
-			case crypto.LeafHash(b) != p.index.Hash(i):
+			case !p.log.is(i, b):
 				err = p.packed.unreadable(nil, errChanged)
 			}
 			if err != nil {

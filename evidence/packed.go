@@ -137,6 +137,19 @@ func (f *far) line(place int64, n int) ([]byte, error) {
 	}
 }
 
+func (f *far) run(place int64, skip, n int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		x := f.p.Members[ustar.Entries]
+		for i := range skip + n {
+			b, err := f.until(place, x.At+x.Size)
+			place += int64(len(b)) + 1
+			if (err != nil || i >= skip) && !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // until returns the line that begins at an offset, without its end. Most lines are short.
 func (f *far) until(at, end int64) ([]byte, error) {
 	if f.lines == nil {

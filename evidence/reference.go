@@ -12,7 +12,9 @@ type pending struct {
 	chain   *chain
 	index   uint64
 	seq     uint64
-	same    contracts.Digest // of all that decision and receipt both say
+	tool    string
+	stub    bool             // the decision is one: nothing is known of its arguments and effect
+	same    contracts.Digest // of all that decision and receipt both say, if the decision is no stub
 	policy  contracts.Digest
 	kept    bool // the inputs are
 	box     *box // that the driver declared; nil if the inputs have none, or are not kept
@@ -34,9 +36,12 @@ type (
 	claim [8]byte
 )
 
-func (v *fold) boundOf(st *contracts.Statement, d *contracts.DecisionRecord) bound {
-	v.buf = crypto.AppendString(v.buf[:0], st.Session)
-	v.buf = crypto.AppendString(v.buf, d.Idempotency)
+// unknown is the claim of a stub.
+var unknown claim
+
+func (v *fold) boundOf(session, key string) bound {
+	v.buf = crypto.AppendString(v.buf[:0], session)
+	v.buf = crypto.AppendString(v.buf, key)
 	return bound(crypto.Sum(v.buf))
 }
 
@@ -65,7 +70,7 @@ func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 	case st.Decision != nil:
 		return nil, v.binds(st, d)
 	case d != nil && d.Reason == contracts.ReasonIdempotencyConflict && st.Session != contracts.SessionRefused:
-		by, ok := v.bound[v.boundOf(st, d)]
+		by, ok := v.bound[v.boundOf(st.Session, d.Idempotency)]
 		if !ok {
 			return bad("decision.idempotency", "a conflict with nothing: no ALLOW of the session bound the key")
 		}
@@ -83,7 +88,7 @@ func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 			return bad("decisionHash", "of no ALLOW that has no receipt yet")
 		case call.chain != c:
 			return bad("decisionHash", "of a decision of another session")
-		case call.same != sameOf(r.Tool, r.ArgsHash, r.EffectType):
+		case call.tool != r.Tool, !call.stub && call.same != sameOf(r.Tool, r.ArgsHash, r.EffectType):
 			return bad("argsHash", "it, effectType or tool differs from the decision's")
 		}
 		delete(v.pending, at)
@@ -95,9 +100,9 @@ func (v *fold) refers(st *contracts.Statement, c *chain) (*pending, *Error) {
 // binds notes what an ALLOW uses up: its idempotency key and its approvals.
 func (v *fold) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Error {
 	if d.Idempotency != "" {
-		k := v.boundOf(st, d)
+		k := v.boundOf(st.Session, d.Idempotency)
 		if _, ok := v.bound[k]; ok {
-			return v.fault(ErrReference, "predicate.decision.idempotency", "bound before in this session")
+			return v.fault(ErrReference, "predicate.decision.idempotency", boundBefore)
 		}
 		v.bound[k] = v.claimOf(d)
 	}
@@ -110,5 +115,7 @@ func (v *fold) binds(st *contracts.Statement, d *contracts.DecisionRecord) *Erro
 	}
 	return nil
 }
+
+const boundBefore = "bound before in this session"
 
 func (p *pending) id() string { return p.chain.name + "/" + strconv.FormatUint(p.seq, 10) }

@@ -14,27 +14,43 @@ import (
 func (r *replayer) entry(st *contracts.Statement, c *chain, call *pending) *Error {
 	f := r.holds(st, c, call)
 	if f == nil {
-		f = r.marked(st, c, call)
+		f = r.marked(c, r.marks.before(&r.fold.log, c, st.Parents), bringerOf(st.Receipt, call))
 	}
 	return f
 }
 
-// marked folds what the entry at hand makes of its session.
-func (r *replayer) marked(st *contracts.Statement, c *chain, call *pending) *Error {
+// marked folds what the entry at hand makes of its session: one that names the entries of these
+// indexes.
+func (r *replayer) marked(c *chain, above []uint64, by *bringer) *Error {
 	var tainted bool
 	var labels []string
-	if released(st.Receipt) {
-		x, f := r.stack(call.policy)
+	if by != nil {
+		x, f := r.stack(by.policy)
 		if f != nil {
 			return f
 		}
 		if x.marks != nil {
-			tainted, labels = x.marks.Marks(st.Receipt.Tool, st.Receipt.Signals)
+			tainted, labels = x.marks.Marks(by.tool, by.signals)
 		}
 	}
-	r.marks.fold(&r.fold.log, st, c, tainted, labels)
-	r.back.mark(st, c)
+	r.marks.fold(&r.fold.log, c, above, tainted, labels)
+	r.back.mark(c, above, by)
 	return nil
+}
+
+// stub takes the part of a stub in the past of other entries, and in a back-test. Nothing of it is
+// judged again. call is the ALLOW that it is of.
+func (r *replayer) stub(s *contracts.Stub, c *chain, call *pending) *Error {
+	above := r.marks.before(&r.fold.log, c, s.Parents)
+	x := s.Receipt
+	if x == nil {
+		r.back.passStub(call)
+		return r.marked(c, above, nil)
+	}
+	if f := r.back.settleStub(x, call); f != nil {
+		return f
+	}
+	return r.marked(c, append(above, x.Decision), &bringer{policy: call.policy, tool: call.tool})
 }
 
 // holds does what entry does but for what the entry makes of its session.

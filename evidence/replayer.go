@@ -56,6 +56,13 @@ func (r *replayer) foldAgain(c *chain) (*session, *Error) {
 	s := new(session)
 	for _, at := range indexes {
 		index := uint64(at)
+		if r.fold.stub(index) != nil {
+			f := r.foldStub(s, index)
+			if f != nil {
+				return nil, f
+			}
+			continue
+		}
 		st, f := r.reread.statement(index)
 		if f != nil {
 			return nil, f
@@ -77,6 +84,33 @@ func (r *replayer) foldAgain(c *chain) (*session, *Error) {
 	return s, nil
 }
 
+// foldStub folds a stub that was verified before.
+func (r *replayer) foldStub(s *session, index uint64) *Error {
+	x, f := r.reread.stub(index)
+	if f != nil {
+		return f
+	}
+	tool := ""
+	switch {
+	case x.Decision != nil:
+		tool = x.Decision.Tool
+	case r.fold.stub(x.Receipt.Decision) != nil:
+		d, f := r.reread.stub(x.Receipt.Decision)
+		if f != nil {
+			return f
+		}
+		tool = d.Decision.Tool
+	default:
+		d, f := r.reread.statement(x.Receipt.Decision)
+		if f != nil {
+			return f
+		}
+		tool = d.Decision.Tool
+	}
+	s.weight += s.addStub(x, index, tool)
+	return nil
+}
+
 // indexesOf goes back along the entries of a session, and returns their indexes in order.
 func (r *replayer) indexesOf(c *chain) ([]uint32, *Error) {
 	all := make([]uint32, c.count) // an index of entries holds no more
@@ -85,6 +119,10 @@ func (r *replayer) indexesOf(c *chain) ([]uint32, *Error) {
 		all[n-1] = uint32(at)
 		if n == 1 {
 			break
+		}
+		if s := r.fold.stub(at); s != nil {
+			at = uint64(s.prev)
+			continue
 		}
 		st, f := r.reread.statement(at)
 		if f != nil {

@@ -97,6 +97,16 @@ type Report struct {
 	// Nil if there are none.
 	Open []Call
 
+	// Condensed are the ranges of the log that its condense entries are of, in log order: what may
+	// have been let go of. Nil if there are none.
+	Condensed []Range
+
+	// Strange are the hashes of Options.Seen and of entries of Options.Kept that the log has
+	// nowhere, and of those of Kept that it has as a stub and that no kernel key of it signed. They
+	// are of another log, or another entry was put in their place. They are sorted; nil if there
+	// are none.
+	Strange []contracts.Digest
+
 	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they
 	// were erased or never kept, or are not in the excerpt. Nil if there are none.
 	Erased []contracts.Digest
@@ -120,6 +130,20 @@ type Totals struct {
 type Proved struct {
 	Index     uint64
 	Statement *contracts.Statement
+}
+
+// A Range is what a condense entry says of a range of the log: which of its entries, its set, may
+// be let go of. Each entry of the set stands in the log as itself or as its stub. A stub does not
+// show signature, key, caller, arguments, delegation and rule of its entry. If no one whom the
+// caller trusts has Seen the set whole, it is the kernel's word that the stubs are those of the
+// entries.
+type Range struct {
+	From, To uint64
+	Index    uint64           // of the condense entry
+	Dropped  uint64           // entries in the set
+	Stubs    uint64           // of these, those that stand as their stubs
+	Hash     contracts.Digest // of the condense entry
+	Seen     bool             // Options.Seen has it
 }
 
 // Call names a call by its decision.

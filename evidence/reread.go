@@ -3,9 +3,9 @@ package evidence
 import (
 	"bytes"
 	"context"
+	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 )
 
@@ -22,6 +22,7 @@ type rereader struct {
 	marks  []int64    // places of entries
 	absent bits       // judgements whose inputs were not there with their entry, so they are there for no later use
 	second *rereading // nil: nothing was read again
+	ranges view       // for lines; nil: none were read again
 }
 
 // A rereading has memory of its own, so that what the entry at hand refers to stays as it is.
@@ -45,25 +46,78 @@ func (x *rereader) memory() *rereading {
 	return x.second
 }
 
-// statement reads an earlier entry. If its bytes are not those that were verified, that is a fault.
-func (x *rereader) statement(index uint64) (*contracts.Statement, *Error) {
-	m := x.memory()
+// line reads an earlier line. If its bytes are not those that were verified, that is a fault.
+func (x *rereader) line(index uint64) ([]byte, *Error) {
 	err := x.ctx.Err() // a session may be long
 	var b []byte
 	if err == nil {
-		b, err = m.line(x.marks[index/stride], int(index%stride))
+		b, err = x.memory().line(x.marks[index/stride], int(index%stride))
 	}
-	if err == nil && crypto.LeafHash(b) != x.log.index.Hash(index) {
+	if err == nil && !x.log.is(index, b) {
 		err = errChanged
-	}
-	var st *contracts.Statement
-	if err == nil {
-		st, err = entry.Open(&m.entry, b)
 	}
 	if err != nil {
 		return nil, x.from.unreadable(nil, err)
 	}
+	return b, nil
+}
+
+// statement reads an earlier entry, which is no stub.
+func (x *rereader) statement(index uint64) (*contracts.Statement, *Error) {
+	b, f := x.line(index)
+	if f != nil {
+		return nil, f
+	}
+	st, err := entry.Open(&x.memory().entry, b)
+	if err != nil {
+		return nil, x.from.unreadable(nil, err)
+	}
 	return st, nil
+}
+
+// stub reads an earlier stub.
+func (x *rereader) stub(index uint64) (*contracts.Stub, *Error) {
+	b, f := x.line(index)
+	if f != nil {
+		return nil, f
+	}
+	s, err := x.memory().entry.Stub(b)
+	if err != nil {
+		return nil, x.from.unreadable(nil, err)
+	}
+	return s, nil
+}
+
+// lines reads the lines from to to-1 again, with memory of its own. A fault is the last pair.
+func (x *rereader) lines(from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		if from == to {
+			return
+		}
+		if x.ranges == nil {
+			x.ranges = x.from.view()
+		}
+		at := from
+		for b, err := range x.ranges.run(x.marks[from/stride], int(from%stride), int(to-from)) {
+			if err == nil {
+				err = x.ctx.Err()
+			}
+			if err == nil && !x.log.is(at, b) {
+				err = errChanged
+			}
+			if err != nil {
+				yield(nil, x.from.unreadable(nil, err))
+				return
+			}
+			if !yield(b, nil) {
+				return
+			}
+			at++
+		}
+		if at < to {
+			yield(nil, x.from.unreadable(nil, errChanged))
+		}
+	}
 }
 
 // inputsOf reads the inputs of an earlier judgement of that index. It returns nil if they are not
@@ -88,8 +142,9 @@ func (x *rereader) inputsOf(index uint64, d contracts.Digest) (*contracts.Inputs
 }
 
 // said reads the text of a message or a facts document that an earlier entry names. It returns nil
-// if it was not there, or not as it should be, which was noted with that entry.
-func (x *rereader) said(d contracts.Digest) ([]byte, *Error) {
+// if it was not there, or not as it should be, which was noted with that entry. Facts may be faded,
+// which a stub names: these are there only if another entry names them too.
+func (x *rereader) said(d contracts.Digest, faded bool) ([]byte, *Error) {
 	if _, ok := x.blobs.unsaid[halfOf(d)]; ok {
 		return nil, nil
 	}
@@ -99,7 +154,7 @@ func (x *rereader) said(d contracts.Digest) ([]byte, *Error) {
 		return bytes.Clone(b), nil
 	case f != nil && f.Check != ErrBlob:
 		return nil, f
-	case x.blobs.bad == nil:
+	case x.blobs.bad == nil && !faded:
 		return nil, x.from.unreadable(&d, errChanged)
 	}
 	return nil, nil

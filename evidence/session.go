@@ -11,6 +11,7 @@ type session struct {
 	past.Session
 	runs   int
 	gone   map[uint64]past.Run // runs whose arguments cannot be read, by the index of their receipts
+	faded  map[half]struct{}   // facts documents that stubs name, which need not be there
 	lost   lostApprovals
 	shapes map[string]struct{} // what receipts were asked for by: tool and pointers
 	weight int
@@ -78,15 +79,44 @@ func (s *session) add(
 		more += ofNonce * len(d.Approvals)
 	case r != nil && r.Outcome == contracts.Executed:
 		run := past.Run{Tool: r.Tool, Decision: decision, Receipt: at, Entry: hash, Time: st.Time}
-		s.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
-		s.runs++
-		more += ofRun + ofValues*len(s.shapes)
-		if r.FactsHash != nil {
-			more += ofFacts
-		}
+		more += s.execute(run, r.FactsHash)
 	case st.Message != nil:
 		s.Message(st.Message.TextHash, "")
 		more += ofMessage
+	}
+	return more
+}
+
+// execute folds an EXECUTED receipt.
+func (s *session) execute(run past.Run, facts *contracts.Digest) (more int) {
+	s.Execute(run, crypto.Value{}, past.Facts{Digest: facts})
+	s.runs++
+	more = ofRun + ofValues*len(s.shapes)
+	if facts != nil {
+		more += ofFacts
+	}
+	return more
+}
+
+// addStub folds the stub of that index, as add folds an entry. tool is that of its call.
+func (s *session) addStub(x *contracts.Stub, at uint64, tool string) (more int) {
+	r := x.Receipt
+	switch {
+	case r == nil:
+		if s.Calls(tool) == 0 {
+			more += ofTool
+		}
+		s.Allow(&contracts.DecisionRecord{Tool: tool}, x.Time, []string{})
+	case r.Outcome == contracts.Executed:
+		if r.FactsHash != nil {
+			if s.faded == nil {
+				s.faded = map[half]struct{}{}
+			}
+			s.faded[halfOf(*r.FactsHash)] = struct{}{}
+			more += ofFacts
+		}
+		run := past.Run{Tool: tool, Decision: r.Decision, Receipt: at, Entry: x.Entry, Time: x.Time}
+		more += s.execute(run, r.FactsHash)
 	}
 	return more
 }

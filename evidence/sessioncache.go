@@ -98,9 +98,7 @@ func (x *sessionCache) miss(c *chain, s *session, r past.Run) {
 // follow folds the latest entry of a session, of that hash, if the session is held. call is the
 // ALLOW that the entry is, or that it is the receipt of.
 func (x *sessionCache) follow(st *contracts.Statement, c *chain, hash contracts.Digest, call *pending) {
-	if x.asked && c.count == 1 && c.held == nil {
-		x.hold(c, new(session))
-	}
+	x.begin(c)
 	switch {
 	case c.held == nil:
 	case st.Close != nil: // no later call can ask
@@ -110,5 +108,21 @@ func (x *sessionCache) follow(st *contracts.Statement, c *chain, hash contracts.
 		x.weigh(c, c.held.add(st, c.index, hash, call.index, call.nonces))
 	case st.Message != nil:
 		x.weigh(c, c.held.add(st, c.index, hash, 0, nil))
+	}
+}
+
+// followStub folds the latest entry of a session, a stub, if the session is held. call is the ALLOW
+// that it is of.
+func (x *sessionCache) followStub(s *contracts.Stub, c *chain, call *pending) {
+	x.begin(c)
+	if c.held != nil {
+		x.weigh(c, c.held.addStub(s, c.index, call.tool))
+	}
+}
+
+// begin holds a session from its first entry on.
+func (x *sessionCache) begin(c *chain) {
+	if x.asked && c.count == 1 && c.held == nil {
+		x.hold(c, new(session))
 	}
 }

@@ -47,6 +47,10 @@ type view interface {
 	// line returns the nth entry after the one at a place.
 	line(place int64, n int) ([]byte, error)
 
+	// run returns n entries from the one on that is skip entries after a place. An error is the
+	// last pair.
+	run(place int64, skip, n int) iter.Seq2[[]byte, error]
+
 	// blob returns bytes that are said to be a blob's, and its number, or noBlob if it is not
 	// there. If the blob is longer than any may be, the error is errLong.
 	blob(d contracts.Digest) ([]byte, int, error)

@@ -83,23 +83,35 @@ func (s *stored) ask(f func() error) (err error) {
 	return f()
 }
 
-// lines pulls the entries, so that panics of the store are not mixed up with those of the fold.
-func (s *stored) lines() iter.Seq2[line, *Error] {
-	return func(yield func(line, *Error) bool) {
+// entries pulls the entries, so that panics of the store are not mixed up with those of the caller.
+// An error is the last pair.
+func (s *stored) entries(from, to uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		next, stop := iter.Pull2(func(yield func(contracts.Entry, error) bool) {
-			s.store.Entries(s.ctx, 0, s.size)(yield)
+			s.store.Entries(s.ctx, from, to)(yield)
 		})
 		defer s.ask(func() error { stop(); return nil }) // a panic at the end changes nothing
-		for index := uint64(0); ; index++ {
+		for index := from; ; index++ {
 			var e contracts.Entry
 			var more bool
 			err := s.ask(func() (err error) { e, err, more = next(); return })
 			switch {
 			case err == nil && !more:
 				return
-			case err == nil && index == s.size:
+			case err == nil && index == to:
 				err = errMore
 			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *stored) lines() iter.Seq2[line, *Error] {
+	return func(yield func(line, *Error) bool) {
+		index := uint64(0)
+		for e, err := range s.entries(0, s.size) {
 			if err != nil {
 				yield(line{}, s.unreadable(nil, err))
 				return
@@ -107,6 +119,7 @@ func (s *stored) lines() iter.Seq2[line, *Error] {
 			if !yield(line{e, int64(index), index + 1}, nil) {
 				return
 			}
+			index++
 		}
 	}
 }
@@ -135,6 +148,11 @@ func (s *stored) line(place int64, n int) (b []byte, err error) {
 		return e, err
 	}
 	return nil, errChanged
+}
+
+func (s *stored) run(place int64, skip, n int) iter.Seq2[[]byte, error] {
+	from := uint64(place) + uint64(skip)
+	return s.entries(from, from+uint64(n))
 }
 
 func (s *stored) blob(d contracts.Digest) (b []byte, number int, err error) {

@@ -37,33 +37,35 @@ type entryBatch struct {
 	bytes   int
 }
 
+// A parsed is an entry, or the stub of one.
 type parsed struct {
-	statement *contracts.Statement
-	hash      contracts.Digest
+	statement *contracts.Statement // nil: it is a stub
+	stub      *contracts.Stub      // nil: it is an entry
+	hash      contracts.Digest     // of the line
 }
 
 // parse parses the entries.
 func (b *entryBatch) parse(r *contracts.Reader) {
 	for i, e := range b.entries {
-		st, err := entry.Open(r, e)
+		x := parsed{hash: e.Hash()}
+		var err error
+		if contracts.IsStub(e) {
+			x.stub, err = r.Stub(e)
+		} else {
+			x.statement, err = entry.Open(r, e)
+		}
 		if err != nil {
 			b.err = fmt.Errorf("entry %d: %w", b.first+uint64(i), err)
 			return
 		}
-		b.parsed = append(b.parsed, parsed{st, e.Hash()})
+		b.parsed = append(b.parsed, x)
 	}
 }
 
 // fold adds the entries to the log, with the trust events and the blobs that they name.
 func (p *packer) fold(b *entryBatch) error {
 	for i, x := range b.parsed {
-		st := x.statement
-		entry.Blobs(st, func(d contracts.Digest, as entry.Role) { p.named[d] |= as })
-		err := p.governed(st)
-		if err == nil {
-			err = p.log.add(x.hash, st, p.log.chain(st.Session))
-		}
-		if err != nil {
+		if err := p.add(x); err != nil {
 			return fmt.Errorf("entry %d: %w", b.first+uint64(i), err)
 		}
 	}
@@ -72,6 +74,20 @@ func (p *packer) fold(b *entryBatch) error {
 	clear(b.parsed)
 	*b = entryBatch{entries: b.entries[:0], parsed: b.parsed[:0]}
 	return err
+}
+
+// add adds an entry or a stub. A stub names no blobs that a pack has to have.
+func (p *packer) add(x parsed) error {
+	if s := x.stub; s != nil {
+		return p.log.addStub(s, halfOf(x.hash), p.log.chain(s.Session))
+	}
+	st := x.statement
+	entry.Blobs(st, func(d contracts.Digest, as entry.Role) { p.named[d] |= as })
+	if err := p.governed(st); err != nil {
+		return err
+	}
+	p.sets.note(st, p.log.size())
+	return p.log.add(x.hash, st, p.log.chain(st.Session))
 }
 
 // read folds the entries of the store up to its checkpoint.

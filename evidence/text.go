@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -122,6 +124,12 @@ func (r Report) proved(t *text) {
 		lacking += ", erased or never kept"
 	}
 	list(t, "not there", lacking, r.Erased, contracts.Digest.String)
+	if len(r.Condensed) > 0 {
+		list(t, "condensed", number(uint64(len(r.Condensed))), r.condensed(), Range.line)
+	}
+	if len(r.Strange) > 0 {
+		list(t, "strange", number(uint64(len(r.Strange))), r.Strange, contracts.Digest.String)
+	}
 	t.row("Merkle root", r.MerkleRoot.String())
 	t.row("proof graph", r.ProofGraphHash.String())
 	t.row("trust state", r.Trust.String())
@@ -191,7 +199,57 @@ func (r Report) unproved(t *text) {
 		t.item("What the inputs, outputs, texts and modules were that are not there. They were erased, or never " +
 			"kept; their digests are signed.")
 	}
+	r.uncondensed(t)
 	t.item("What the kernel never logged.")
+}
+
+// line returns a line for people.
+func (r Range) line() string {
+	s := fmt.Sprintf("entry %d, %s: of %d to %d %s may go, %s stubs", r.Index, r.Hash, r.From, r.To-1,
+		number(r.Dropped), number(r.Stubs))
+	switch {
+	case r.Seen:
+		return s + ", seen whole"
+	case r.Stubs > 0:
+		return s + ", the kernel's word"
+	}
+	return s
+}
+
+// condensed returns the ranges, those first that are the kernel's word.
+func (r Report) condensed() []Range {
+	list := slices.Clone(r.Condensed)
+	slices.SortStableFunc(list, func(a, b Range) int { return cmp.Compare(b.unseen(), a.unseen()) })
+	return list
+}
+
+// unseen returns how many stubs are the kernel's word.
+func (r Range) unseen() uint64 {
+	if r.Seen {
+		return 0
+	}
+	return r.Stubs
+}
+
+// uncondensed adds what is not known of entries that stand as stubs.
+func (r Report) uncondensed(t *text) {
+	var stubs, unseen uint64
+	for _, x := range r.Condensed {
+		stubs += x.Stubs
+		unseen += x.unseen()
+	}
+	if stubs > 0 {
+		t.item("What the "+number(stubs)+" entries were of which stubs are there: by whom, with which arguments,",
+			"by which rule. They were let go of; the condense entries are signed.")
+	}
+	if unseen > 0 {
+		t.item("That "+number(unseen)+" of these stubs are those of the entries that stood there: it is the kernel's",
+			"word. Verify logs before entries are let go of, and give the hashes of the condense entries then.")
+	}
+	if len(r.Strange) > 0 {
+		t.item("That the log is the one of which the strange entries are. It has them nowhere:",
+			"they are of another log, or others were put in their place.")
+	}
 }
 
 // proved adds what became of the calls that ran in sandboxes, if there are any and they were asked

@@ -34,6 +34,8 @@ type verifier struct {
 
 	witnessed witnessed
 	unsaid    int // bytes of entries since Progress was called
+	held      holdings
+	ranges    ranges
 }
 
 // Verify reads a pack of that size and reports what it proves. The error is that of the first check
@@ -78,11 +80,14 @@ func newVerifier(ctx context.Context, o Options) *verifier {
 		o:        &v.o,
 		pending:  map[uint64]*pending{},
 		bound:    map[bound]claim{},
-		approved: map[[16]byte]struct{}{},
+		approved: map[half]struct{}{},
 		policies: map[contracts.Digest]uint64{},
 	}
 	v.blobs.at = v.fold.size
 	v.reread = rereader{ctx: ctx, log: &v.fold.log, blobs: &v.blobs}
+	v.fold.terms = v.reread.termsOf()
+	v.held = holdings{fold: &v.fold}
+	v.ranges = ranges{fold: &v.fold, reread: &v.reread, held: &v.held}
 	v.replay = replayer{
 		runs:     newRerunner(&v.replay, &o, v.workers),
 		fold:     &v.fold,
@@ -127,6 +132,9 @@ func (v *verifier) given() (f *Error) {
 		return f
 	}
 	if v.witnessed, f = newWitnessed(&v.o); f != nil {
+		return f
+	}
+	if f = v.held.take(&v.o, &v.opener); f != nil {
 		return f
 	}
 	v.fold.state = v.o.Trust

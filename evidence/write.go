@@ -19,10 +19,13 @@ import (
 // Write writes the pack of a store up to its latest checkpoint. The key signs the manifest and must
 // be a kernel key of the log there: one that was revoked before, or is added later, is refused. The
 // same store and key make the same bytes. Inputs, outputs, facts and texts that the store does not
-// have are left out; a policy document or the trust state may not be missing. Write reads the store
-// twice, up to four blobs at a time if there are processors for it. It holds 40 bytes a blob, some
-// 64 an entry, and a few MiB, or four blobs if these are longer. After an error, the bytes that it
-// wrote are no pack. A nil ctx never ends.
+// have are left out; a policy document or the trust state may not be missing. Stubs stand in the
+// pack where they stand in the store, without the blobs that no other entry names. If the condense
+// entry that a stub is of is not below the checkpoint's size, the error is [ErrCondensed]. Write
+// reads the store twice, up to four blobs at a time if there are processors for it, and the ranges
+// of condense entries once more if there are stubs. It holds 40 bytes a blob, some 64 an entry, and
+// a few MiB, or four blobs if these are longer. After an error, the bytes that it wrote are no
+// pack. A nil ctx never ends.
 //
 // Write verifies no signatures but those of trust events: that is for those who receive the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
@@ -61,6 +64,7 @@ type packer struct {
 	state    *registry.State // at the checkpoint's size
 	revoked  uint64          // the entry that revoked the key, if one did
 	log      log
+	sets     packedSets
 	named    map[contracts.Digest]entry.Role
 	entries  contracts.Bytes
 	blobs    []kept // in order of names
@@ -97,6 +101,9 @@ func (p *packer) survey(ctx context.Context) error {
 		return errors.New("the checkpoint is of an empty log: make one with Kernel.Checkpoint first")
 	case p.log.tree.Root() != c.Root || p.log.origin != c.Origin:
 		return errors.New("the entries are not those of the checkpoint: the store is damaged")
+	}
+	if err := p.cover(ctx); err != nil {
+		return err
 	}
 	if err := p.look(ctx); err != nil {
 		return err
@@ -138,7 +145,7 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 		}
 	}
 	if !bytes.Equal(sum.Sum(nil), p.entries.SHA256[:]) {
-		return errors.New("the store changed below its checkpoint: it is damaged")
+		return errDamaged
 	}
 	w.Write(ustar.Zeros[:ustar.Padding(size)])
 	if err := p.fetch(ctx, w); err != nil {

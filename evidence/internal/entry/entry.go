@@ -3,37 +3,17 @@ package entry
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/helmkernel/helm/contracts"
 )
 
-// Unsupported ends what is said of features that a later version of the library knows.
-const Unsupported = " is not supported by this version"
-
-// Open reads an entry. It verifies no signature, and refuses a kind that this version does not
-// know.
+// Open reads an entry, which is no stub. It verifies no signature.
 func Open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
 	sealed, err := r.Open(e)
 	if err != nil {
 		return nil, err
 	}
-	st, err := sealed.Statement()
-	if err != nil {
-		return nil, err
-	}
-	if what := Later(st); what != "" {
-		return nil, errors.New(what)
-	}
-	return st, nil
-}
-
-// Later returns what is wrong with an entry of a kind that this version does not know, or "".
-func Later(st *contracts.Statement) string {
-	if st.Condense != nil {
-		return "a condense entry" + Unsupported
-	}
-	return ""
+	return sealed.Statement()
 }
 
 // A Role is what an entry names a blob as. Roles are bits: several entries may name one blob.

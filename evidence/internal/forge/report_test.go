@@ -154,6 +154,12 @@ func reread(t *testing.T, r evidence.Report) {
 			Entry uint64
 			ID    string
 		}
+		Condensed []struct {
+			Entry, From, To, Dropped, Stubs uint64
+			Hash                            contracts.Digest
+			Seen                            bool
+		}
+		Strange   []contracts.Digest
 		Erased    []contracts.Digest
 		Witnesses []struct {
 			Name string
@@ -190,6 +196,8 @@ func reread(t *testing.T, r evidence.Report) {
 		Size: got.Size, Behind: got.Behind,
 		Totals: evidence.Totals{Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts,
 			Reported: got.Reported},
+		Condensed:  []evidence.Range{},
+		Strange:    got.Strange,
 		Erased:     got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
@@ -214,7 +222,12 @@ func reread(t *testing.T, r evidence.Report) {
 	for _, x := range got.Open {
 		back.Open = append(back.Open, evidence.Call{Index: x.Entry, ID: x.ID})
 	}
+	for _, x := range got.Condensed {
+		back.Condensed = append(back.Condensed, evidence.Range{From: x.From, To: x.To, Index: x.Entry, Dropped: x.Dropped,
+			Stubs: x.Stubs, Hash: x.Hash, Seen: x.Seen})
+	}
 	r.Open, r.Erased = append([]evidence.Call{}, r.Open...), append([]contracts.Digest{}, r.Erased...)
+	r.Condensed, r.Strange = append([]evidence.Range{}, r.Condensed...), append([]contracts.Digest{}, r.Strange...)
 	r.Replay.Entries, r.Replay.Engines = append([]uint64{}, r.Replay.Entries...),
 		append([]contracts.Engine{}, r.Replay.Engines...)
 	if back.Open == nil {
@@ -245,6 +258,9 @@ func fullReport() evidence.Report {
 		Rerun: evidence.Rerun{Same: 29, Unpinned: 30, Open: 31, Ended: 32, NotKept: 33, OtherMeter: 34, Over: 35,
 			Differing: 36},
 		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
+		Condensed: []evidence.Range{{From: 38, To: 90, Index: 91, Dropped: 39, Stubs: 40, Hash: contracts.Digest{41},
+			Seen: true}},
+		Strange: []contracts.Digest{{42}},
 		Witnesses: []struct {
 			Name string
 			Time time.Time
@@ -344,7 +360,7 @@ func TestReportIsCut(t *testing.T) {
 	}
 	s := r.String()
 	assert.True(t, strings.Count(s, "2,000") == 3 && strings.Count(s, "and 1,995 more\n") == 3 && strings.Count(s,
-		"\n") <= 62, "not cut:\n%s", s)
+		"\n") <= 72, "not cut:\n%s", s)
 	reread(t, r)
 	long := strings.Repeat("\u202e", 100_000) // a key of a policy document may be longer
 	r = evidence.Report{Fault: &evidence.Error{Check: errReplay, Entry: 7, Field: long, What: "x" + long,

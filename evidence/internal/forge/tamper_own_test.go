@@ -129,10 +129,10 @@ var ownRows = []tampering{
 		m.The("d1").sealed = func([]byte) []byte {
 			return []byte(`{"gap":{"from":4,"nodes":["` + ones64 + `"],"to":5}}`)
 		}
-	}, want: errGap},
+	}, want: errEnvelope},
 	{id: "own", name: "condense", cut: becomes("condense", "condense", func(p Object) any { return p["root"] },
 		Object{"dropped": 1, "from": 1, "root": ones64, "size": 2, "stubs": ones64, "to": 2,
-			"until": "1970-01-01T00:00:00.000Z"}), want: errRecord},
+			"until": "1970-01-01T00:00:00.000Z"}), want: errGap},
 	{id: "own", name: "charge", cut: setD("a1", "charges", charge(0, 1, 3)), want: errBudget},
 	{id: "own", name: "settlement", cut: setP("a2", "settled", []any{Object{"amount": 1, "budget": "P1:files:reads"}}),
 		want: errBudget},
