@@ -274,7 +274,7 @@ var excerptEntryMiscuts = []miscut{
 	}), want: errEncoding},
 	{name: "32,769 bytes", cut: line(1, func(b []byte) []byte { return append(b, make([]byte, 32_769-len(b))...) }),
 		want: errEncoding},
-	{name: "a stub", cut: line(1, func([]byte) []byte { return []byte(`{"stub":{"decision":2}}`) }), want: errEnvelope},
+	{name: "a stub", cut: line(1, func([]byte) []byte { return []byte(`{"stub":{"decision":2}}`) }), want: errRecord},
 	{name: "a gap", cut: line(1, func([]byte) []byte { return []byte(`{"gap":{"from":2,"nodes":[],"to":3}}`) }),
 		want: errEnvelope},
 	{name: "another payload type", log: func(m *Model) {
