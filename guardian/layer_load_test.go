@@ -50,12 +50,12 @@ const goodOverlay = `{
 func TestLayerRefusals(t *testing.T) {
 	t.Parallel()
 	both := readRefusals(t, "layer_refusals", 56)
-	overlays := append(readRefusals(t, "overlay_refusals", 14), refusal{`"caller": "ann"`,
+	overlays := append(readRefusals(t, "overlay_refusals", 15), refusal{`"caller": "ann"`,
 		`"caller": "` + strings.Repeat("a", 257) + `"`, "/for/caller", "1 to 256 bytes"})
 	for _, layer := range []struct {
 		good string
 		own  []refusal
-	}{{goodFloor, readRefusals(t, "floor_refusals", 32)}, {goodOverlay, overlays}} {
+	}{{goodFloor, readRefusals(t, "floor_refusals", 45)}, {goodOverlay, overlays}} {
 		compile := func(text string) (*Policy, error) {
 			return Compile(document(t, "layer.yaml", text), document(t, "house.yaml", house),
 				document(t, "", floor("labels", labelled)))

@@ -279,8 +279,8 @@ func (d *differ) key(key string, old, doc *document) {
 	switch key {
 	case "helm", "layer", "name", "version", "bundle", "lists", "tools", "rules", "requires", "budgets":
 		return
-	case "ceilings", "profile":
-		for _, part := range slices.Concat(grammar.Ceilings, grammar.Profile) {
+	case "ceilings", "profile", "condense":
+		for _, part := range slices.Concat(grammar.Ceilings, grammar.Profile, grammar.Condense) {
 			was, now := was.v.Get(part), now.v.Get(part)
 			if bytes.Equal(was.Append(nil), now.Append(nil)) {
 				continue
@@ -318,8 +318,12 @@ func (d *differ) key(key string, old, doc *document) {
 	d.note(key, what, name, of, "/"+key, widens)
 }
 
-// partWidens says whether a part of a profile, or a ceiling, permits more.
+// partWidens says whether a part of a profile, or a ceiling, permits more. Parts of condense change
+// no verdict.
 func partWidens(part string, old, now crypto.Value) string {
+	if slices.Contains(grammar.Condense, part) {
+		return no
+	}
 	switch kindOf(old, now) {
 	case added:
 		return no

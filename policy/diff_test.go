@@ -29,7 +29,7 @@ type difference struct {
 // TestDiff: what each change is called, and whether it widens.
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	for _, x := range table.Read[difference](t, "diff", 39) {
+	for _, x := range table.Read[difference](t, "diff", 43) {
 		var got []string
 		from, to := compiled(t, x.Bundle, x.Floor), compiled(t, x.OtherBundle, x.OtherFloor)
 		for _, c := range Diff(from, to) {

@@ -101,7 +101,7 @@ func TestLayerPlaces(t *testing.T) {
 	if _, err := layersOf(floorText, taskText); err != nil {
 		t.Fatal(err) // or the refusals below would prove nothing
 	}
-	for _, c := range table.Read[struct{ Right, Wrong, Want string }](t, "layer_places", 20) {
+	for _, c := range table.Read[struct{ Right, Wrong, Want string }](t, "layer_places", 30) {
 		require.Equal(t, 1, strings.Count(floorText, c.Right)+strings.Count(taskText, c.Right),
 			"%q is not once in the documents", c.Right)
 		p, err := layersOf(strings.Replace(floorText, c.Right, c.Wrong, 1),

@@ -62,6 +62,7 @@ func Lint(p *guardian.Policy) []Finding {
 	l.lists()
 	l.sandboxes()
 	l.schemas()
+	l.condense()
 	slices.SortStableFunc(l.found, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(l.order[a.doc], l.order[b.doc]), cmp.Compare(a.Line, b.Line))
 	})
@@ -82,6 +83,7 @@ var severities = map[string]string{
 	"wide-allow": warning, "destructive-unguarded": warning, "egress-label": warning, "every-empty": warning,
 	"pattern-unanchored": warning, "budget-idle": warning, "sandbox-clash": warning, "never-callable": warning,
 	"list-of-one": note, "schema-open": note, "sandbox-missing": note, "definition-unpinned": note,
+	"condense-idle": note,
 }
 
 type linter struct {

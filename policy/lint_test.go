@@ -62,7 +62,7 @@ func of(list []Finding, id string) (some []Finding) {
 func TestLint(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, s := range table.Read[smell](t, "lint", 35) {
+	for _, s := range table.Read[smell](t, "lint", 37) {
 		seen[s.ID] = true
 		p := compiled(t, s.Bundle, s.Floor)
 		found := of(Lint(p), s.ID)

@@ -134,7 +134,9 @@ func documentShapes() []shape {
 			"labels": array(typed("string")), "lists": ref("lists"), "for": ref("for"),
 			"profile": ref("profile"), "ceilings": ref("ceilings"),
 			"threat": object(grammar.Threat, threatForms(grammar.FloorExcept)),
-			"tools":  anyNames(ref("tool")), "sandboxes": anyNames(ref("sandbox")),
+			"condense": object(grammar.Condense,
+				map[string]*node{"kept": words(grammar.Kept), "after": ref("duration")}, grammar.Condense...),
+			"tools": anyNames(ref("tool")), "sandboxes": anyNames(ref("sandbox")),
 			"rules": array(ref("rule")), "requires": array(ref("requirement")), "budgets": array(ref("budget")),
 			"only": ref("names"),
 		}

@@ -32,7 +32,7 @@ var (
 var (
 	FloorKeys = []string{
 		"helm", "layer", "name", "version", "expires", "labels", "lists",
-		"sandboxes", "profile", "ceilings", "threat", "rules", "requires", "budgets", "only",
+		"sandboxes", "profile", "ceilings", "threat", "condense", "rules", "requires", "budgets", "only",
 	}
 	BundleKeys = []string{
 		"helm", "layer", "bundle", "expires", "labels", "lists", "sandboxes", "tools", "rules", "requires", "budgets",

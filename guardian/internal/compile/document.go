@@ -18,7 +18,7 @@ var layers = []struct {
 	name        string
 	keys, later []string
 }{
-	{floorLayer, grammar.FloorKeys, []string{"condense"}},
+	{floorLayer, grammar.FloorKeys, nil},
 	{bundleLayer, grammar.BundleKeys, nil},
 	{overlayLayer, grammar.OverlayKeys, nil},
 }
@@ -119,6 +119,9 @@ func (l *loader) readLayer(tools map[string]*program.Tool, names []string) {
 	}
 	if threat := l.root.get("threat"); threat.exists() && l.layer == floorLayer {
 		floor{l}.readThreat(threat)
+	}
+	if condense := l.root.get("condense"); condense.exists() && l.layer == floorLayer {
+		floor{l}.readCondense(condense)
 	}
 	if rules := l.root.get("rules"); rules.exists() {
 		l.readRules(rules)
