@@ -64,8 +64,8 @@ func TestOneFaultOneError(t *testing.T) {
 	}
 	add(good, nil, slices.Concat(readRefusals(t, "bundle_refusals", 247), longRefusals, unsupportedKeys()))
 	both := readRefusals(t, "layer_refusals", 56)
-	add(goodFloor, []string{house, labels}, append(readRefusals(t, "floor_refusals", 32), both...))
-	add(goodOverlay, []string{house, labels}, append(readRefusals(t, "overlay_refusals", 14), both...))
+	add(goodFloor, []string{house, labels}, append(readRefusals(t, "floor_refusals", 45), both...))
+	add(goodOverlay, []string{house, labels}, append(readRefusals(t, "overlay_refusals", 15), both...))
 	add(house, []string{labels}, readRefusals(t, "surface_refusals", 13))
 	// Floors and overlays are not to blame for a bundle that is wrong.
 	add(house, []string{labels, goodFloor, goodOverlay}, readRefusals(t, "surface_refusals", 13))
@@ -94,7 +94,7 @@ func TestTwoFaults(t *testing.T) {
 		// Of another tool, or under another name, the other fault is another.
 		return strings.Contains(c.new, `"deny": "*"`) || strings.Contains(c.new, `"u v"`)
 	})
-	floors := append(readRefusals(t, "floor_refusals", 32), readRefusals(t, "layer_refusals", 56)...)
+	floors := append(readRefusals(t, "floor_refusals", 45), readRefusals(t, "layer_refusals", 56)...)
 	houses := readRefusals(t, "surface_refusals", 13)
 	both := 0
 	check := func(one, other, two spoilt) {

@@ -54,7 +54,7 @@ var longRefusals = []refusal{
 // Keys of the format that are refused by name.
 func unsupportedKeys() (list []refusal) {
 	for key, in := range map[string]string{"for": "P2", "only": "P0 and P2", "profile": "P0", "ceilings": "P0",
-		"threat": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
+		"threat": "P0", "condense": "P0", "name": "P0 and P2", "version": "P0 and P2"} {
 		list = append(list, refusal{`"layer": "P1"`, `"layer": "P1", "` + key + `": {}`, "/" + key,
 			"unknown key|remove it: " + key + " is a key of " + in})
 	}

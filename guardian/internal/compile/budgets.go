@@ -18,7 +18,7 @@ func (l *loader) readBudgets(p docValue) {
 		return
 	}
 	for _, b := range list {
-		if !l.object(b, grammar.Budget, nil) {
+		if !l.object(b, grammar.Budget) {
 			continue
 		}
 		id, named := l.ruleID(b)
@@ -99,7 +99,7 @@ func (l *loader) readCost(p docValue, t *program.Tool) (program.Cost, bool) {
 		}
 		return program.Cost{Fixed: n}, ok && n > 0
 	}
-	if !l.strict(p, grammar.Cost, nil) {
+	if !l.strict(p, grammar.Cost) {
 		return program.Cost{}, false
 	}
 	arg, ok := l.need(p, "arg")

@@ -134,7 +134,7 @@ func (c *catalog) extent() string {
 // class reads the tools of some effects, or with egress, or both.
 func (c *catalog) class(p docValue) []*program.Tool {
 	before := c.refused
-	if !c.strict(p, grammar.Class, nil) {
+	if !c.strict(p, grammar.Class) {
 		return nil
 	}
 	with, out := p.get("effects"), p.get("egress")

@@ -9,7 +9,7 @@ import (
 // readCondense checks what the floor says of letting go of entries. No judgement reads it: package
 // internal/condense does, from the document.
 func (f floor) readCondense(p docValue) {
-	if !f.object(p, grammar.Condense, nil) {
+	if !f.object(p, grammar.Condense) {
 		return
 	}
 	if kept, ok := f.need(p, "kept"); ok {

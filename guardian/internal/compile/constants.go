@@ -143,7 +143,7 @@ func (c *constants) setOf(p docValue, n *program.Node) (jsonschema.Types, bool) 
 
 // named reads {list: NAME}.
 func (c *constants) named(p docValue) *list {
-	if !c.strict(p, grammar.List, nil) {
+	if !c.strict(p, grammar.List) {
 		return nil
 	}
 	ref, ok := c.need(p, "list")

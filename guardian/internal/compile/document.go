@@ -12,15 +12,14 @@ import (
 	"github.com/helmkernel/helm/internal/grammar"
 )
 
-// Keys of a document of each layer. The later ones are refused by name: a requirement that is
-// ignored protects nothing.
+// Keys of a document of each layer.
 var layers = []struct {
-	name        string
-	keys, later []string
+	name string
+	keys []string
 }{
-	{floorLayer, grammar.FloorKeys, nil},
-	{bundleLayer, grammar.BundleKeys, nil},
-	{overlayLayer, grammar.OverlayKeys, nil},
+	{floorLayer, grammar.FloorKeys},
+	{bundleLayer, grammar.BundleKeys},
+	{overlayLayer, grammar.OverlayKeys},
 }
 
 // head reads what says whether and how to read the rest.
@@ -41,7 +40,7 @@ func (l *loader) head(root docValue) bool {
 	named := root
 	if l.layer == bundleLayer {
 		named, ok = l.need(root, "bundle")
-		if !ok || !l.object(named, grammar.BundleName, nil) {
+		if !ok || !l.object(named, grammar.BundleName) {
 			return false
 		}
 	}
@@ -67,15 +66,15 @@ func (l *loader) head(root docValue) bool {
 func prefixOf(layer, name string) string { return layer + ":" + name + ":" }
 
 // elsewhere says in which layers an unknown key is one, if in any.
-func elsewhere(key string, keys, later []string) string {
+func elsewhere(key string, keys []string) string {
 	var in []string
 	for _, x := range layers {
-		if slices.Contains(x.keys, key) || slices.Contains(x.later, key) {
+		if slices.Contains(x.keys, key) {
 			in = append(in, x.name)
 		}
 	}
 	if in == nil {
-		return instead(key, keys, later)
+		return instead(key, keys)
 	}
 	remedy := "remove it: " + key + " is a key of " + strings.Join(in, " and ")
 	if key == "threat" {
@@ -172,7 +171,7 @@ func (l *loader) outsiders() (outside bool, others []*program.Tool) {
 func (l *loader) readCommon() {
 	for _, x := range layers {
 		if x.name == l.layer && !l.lacks {
-			l.only(l.root, x.keys, x.later, func(key string) string { return elsewhere(key, x.keys, x.later) })
+			l.only(l.root, x.keys, func(key string) string { return elsewhere(key, x.keys) })
 		}
 	}
 	l.expires = l.readExpires(l.root.get("expires"))
@@ -221,7 +220,7 @@ func (l *loader) readTerms() *program.Terms {
 		x.Reason = contracts.ReasonCeilingViolation
 	}
 	p := l.root.get("for")
-	if l.layer != overlayLayer || !p.exists() || !l.object(p, grammar.For, nil) {
+	if l.layer != overlayLayer || !p.exists() || !l.object(p, grammar.For) {
 		return x
 	}
 	if p.v.Len() == 0 {

@@ -64,10 +64,10 @@ func (x factReader) fact(p docValue, f *program.Fact) bool {
 	at := p
 	switch {
 	case p.has("count"):
-		x.object(p, grammar.CountedFact, nil)
+		x.object(p, grammar.CountedFact)
 		at, f.Count, f.Vouches = p.get("count"), true, false
 	case p.isObject():
-		x.object(p, grammar.Fact, nil)
+		x.object(p, grammar.Fact)
 		f.Text = x.isTrue(p.get("text"))
 		if trusted := p.get("trusted"); x.isTrue(trusted) {
 			if x.t.Output.Trusted {

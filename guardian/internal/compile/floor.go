@@ -25,7 +25,7 @@ func (f floor) readThreat(p docValue) {
 
 // readProfile reads what of the surface of tools the floor permits.
 func (f floor) readProfile(p docValue) {
-	if !f.object(p, grammar.Profile, nil) {
+	if !f.object(p, grammar.Profile) {
 		return
 	}
 	if x := p.get("effects"); x.exists() {
@@ -38,7 +38,7 @@ func (f floor) readProfile(p docValue) {
 		f.exclude(contracts.ReasonConnectorNotAllowed, "permits no tool of this connector",
 			func(t *program.Tool) bool { return permitted[t.Surface.Connector] })
 	}
-	if x := p.get("sandbox"); x.exists() && f.object(x, effects, nil) {
+	if x := p.get("sandbox"); x.exists() && f.object(x, effects) {
 		for _, effect := range effects {
 			if e := x.get(effect); e.exists() {
 				f.demand(effect, f.catalog.profiles.demanded(e))
@@ -73,7 +73,7 @@ func (f floor) exclude(reason contracts.ReasonCode, what string, permitted func(
 // readCeilings reads what no tool may exceed, whatever its bundle says. A ceiling may only be lower
 // than what holds without one.
 func (f floor) readCeilings(p docValue) {
-	if !f.object(p, grammar.Ceilings, nil) {
+	if !f.object(p, grammar.Ceilings) {
 		return
 	}
 	most := reportedLimits

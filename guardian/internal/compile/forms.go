@@ -22,35 +22,30 @@ func isWords(s string) bool { return contracts.IsWords(s, contracts.MaxWords) }
 // maxListed is the most members that a list has, or an operand.
 const maxListed = 10_000
 
-// object refuses what is not one, and unknown keys. It reports whether it is one. later are keys of
-// the format that this version does not support.
-func (r *reader) object(p docValue, keys, later []string) bool {
+// object refuses what is not one, and unknown keys. It reports whether it is one.
+func (r *reader) object(p docValue, keys []string) bool {
 	if p.v.Kind() != crypto.Object {
 		r.refuse(p.at, "is "+article(p.v.Kind())+", not an object", "write the keys "+strings.Join(keys, ", "))
 		return false
 	}
-	r.only(p, keys, later, func(key string) string { return instead(key, keys, later) })
+	r.only(p, keys, func(key string) string { return instead(key, keys) })
 	return true
 }
 
 // strict is object, but reports whether there are no unknown keys either.
-func (r *reader) strict(p docValue, keys, later []string) bool {
+func (r *reader) strict(p docValue, keys []string) bool {
 	before := r.refused
-	return r.object(p, keys, later) && r.refused == before
+	return r.object(p, keys) && r.refused == before
 }
 
 // only refuses unknown keys of an object, and reports whether there are none. instead says what to
 // write for one.
-func (r *reader) only(p docValue, keys, later []string, instead func(key string) string) bool {
+func (r *reader) only(p docValue, keys []string, instead func(key string) string) bool {
 	before := r.refused
 	for it := p.v.Iter(); it.Next(); {
 		key := string(it.Key())
-		switch at := p.at + "/" + value.EscapeSegment(key); {
-		case slices.Contains(keys, key):
-		case slices.Contains(later, key):
-			r.unsupported(at, key)
-		default:
-			r.refuse(at, "unknown key "+quote(key), instead(key))
+		if !slices.Contains(keys, key) {
+			r.refuse(p.at+"/"+value.EscapeSegment(key), "unknown key "+quote(key), instead(key))
 		}
 	}
 	return r.refused == before

@@ -16,7 +16,7 @@ func (c *compiler) leaf(p docValue, direct bool, pol polarity) (program.Node, bo
 	if c.mistaken(p) {
 		keys = predicateKeys
 	}
-	if !c.only(p, keys, nil, func(key string) string { return suggest(key, leafKeys, offer()) }) {
+	if !c.only(p, keys, func(key string) string { return suggest(key, leafKeys, offer()) }) {
 		return n, false
 	}
 	name, ok := c.one(p, operatorNames, offer)

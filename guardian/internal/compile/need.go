@@ -25,13 +25,13 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 		}
 		return x, ok
 	case p.has("approval"):
-		if !c.strict(p, []string{"approval"}, nil) {
+		if !c.strict(p, []string{"approval"}) {
 			return program.Need{}, false
 		}
 		a, ok := c.approval(p.get("approval"))
 		return program.Need{Approval: a}, ok
 	case p.has("attestation"):
-		if !c.strict(p, []string{"attestation"}, nil) {
+		if !c.strict(p, []string{"attestation"}) {
 			return program.Need{}, false
 		}
 		a, ok := c.attestation(p.get("attestation"))
@@ -42,12 +42,12 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 	it := p.v.Iter()
 	switch {
 	case !p.isObject():
-		c.object(p, keys, nil)
+		c.object(p, keys)
 	case !it.Next():
 		c.refuse(p.at, "no need", "write one of approval, attestation, receipt")
 	default: // its other keys are no keys of a need for the same reason
 		key := string(it.Key())
-		c.refuse(p.at+"/"+value.EscapeSegment(key), "unknown key "+quote(key), instead(key, keys, nil))
+		c.refuse(p.at+"/"+value.EscapeSegment(key), "unknown key "+quote(key), instead(key, keys))
 	}
 	return program.Need{}, false
 }
@@ -55,7 +55,7 @@ func (c *compiler) requirementNeed(p docValue) (program.Need, bool) {
 func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 	before := c.refused
 	x := &program.Approval{Quorum: 1, TTL: usualTTL}
-	if !c.strict(p, grammar.Approval, nil) {
+	if !c.strict(p, grammar.Approval) {
 		return x, false
 	}
 	if roles, ok := c.need(p, "roles"); ok {
@@ -85,7 +85,7 @@ func (c *compiler) approval(p docValue) (*program.Approval, bool) {
 func (c *compiler) attestation(p docValue) (*program.Attestation, bool) {
 	before := c.refused
 	x := &program.Attestation{}
-	if !c.strict(p, grammar.Attestation, nil) {
+	if !c.strict(p, grammar.Attestation) {
 		return x, false
 	}
 	if kind, ok := c.need(p, "type"); ok {

@@ -53,7 +53,7 @@ func (c *compiler) unplaced(p docValue, depth int, pol polarity) (program.Node, 
 		if form.op >= program.OpEvery {
 			return c.quantifier(p, form.key, form.op, depth, pol)
 		}
-		if !c.object(p, []string{form.key}, nil) {
+		if !c.object(p, []string{form.key}) {
 			return program.Node{}, false
 		}
 		return c.combined(p.get(form.key), form.op, depth, pol)
@@ -94,7 +94,7 @@ func (c *compiler) quantifier(p docValue, key string, o program.Op, depth int, p
 	if o == program.OpCount {
 		keys = append(keys, comparisons...)
 	}
-	if !c.strict(p, keys, nil) {
+	if !c.strict(p, keys) {
 		return n, false
 	}
 	over := p.get(key)

@@ -18,7 +18,7 @@ func (c *compiler) receipt(p docValue, depth int, pol polarity) (program.Node, b
 		Op: program.OpReceipt, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
 		More: &program.Operand{Prior: &program.Prior{}},
 	}
-	if !c.strict(p, grammar.Receipt, nil) {
+	if !c.strict(p, grammar.Receipt) {
 		return n, false
 	}
 	if c.in != nil || c.of != nil {
@@ -62,7 +62,7 @@ func (c *compiler) session(p docValue) (program.Node, bool) {
 			c.refuse(subject.at, "session: labels takes has", "write has: LABEL")
 			return n, false
 		}
-		if !c.strict(p, []string{"session", "has", "absent"}, nil) || !c.neverAbsent(p) {
+		if !c.strict(p, []string{"session", "has", "absent"}) || !c.neverAbsent(p) {
 			return n, false
 		}
 		name, ok := c.text(label)
@@ -76,7 +76,7 @@ func (c *compiler) session(p docValue) (program.Node, bool) {
 			return n, false
 		}
 		n.Flag = is.v.Bool()
-		return n, c.strict(p, []string{"session", "eq", "absent"}, nil) && c.neverAbsent(p)
+		return n, c.strict(p, []string{"session", "eq", "absent"}) && c.neverAbsent(p)
 	}
 	return program.Node{}, false
 }
@@ -87,7 +87,7 @@ func (c *compiler) calls(p docValue) (program.Node, bool) {
 		Op: program.OpCalls, Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed,
 		More: &program.Operand{Prior: &program.Prior{}},
 	}
-	if !c.strict(p, slices.Concat([]string{"session", "of"}, comparisons, []string{"absent"}), nil) {
+	if !c.strict(p, slices.Concat([]string{"session", "of"}, comparisons, []string{"absent"})) {
 		return n, false
 	}
 	maybe, ok := c.counted(p, &n)

@@ -49,10 +49,6 @@ func (r *reader) note(x refusal, t *program.Tool) (before bool) {
 	return false
 }
 
-func (r *reader) unsupported(at, what string) {
-	r.refuse(at, what+" is not supported by this version of helm", "remove it")
-}
-
 // places are those of a document that a trace of a judgement may name: JSON Pointers, each once.
 type places struct {
 	list  []string // from 1 on

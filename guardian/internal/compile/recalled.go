@@ -57,7 +57,7 @@ func (c *view) factSubject(p docValue) (s program.Subject, place jsonschema.Plac
 
 // factSet reads {fact: NAME}, all values of a fact, as the operand of in or not_in.
 func (c *view) factSet(p docValue, o operator, n *program.Node) (takes jsonschema.Types, ok bool) {
-	if !c.strict(p, []string{factKey}, nil) {
+	if !c.strict(p, []string{factKey}) {
 		return 0, false
 	}
 	f := c.fact(p.get(factKey))

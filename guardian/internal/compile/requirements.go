@@ -13,7 +13,7 @@ func (l *loader) readRequires(p docValue) {
 	}
 	for _, r := range list {
 		errs := l.refused
-		if !l.object(r, grammar.Requirement, nil) {
+		if !l.object(r, grammar.Requirement) {
 			continue
 		}
 		spelt := l.refused == errs

@@ -24,7 +24,7 @@ func (l *loader) readRules(p docValue) {
 	}
 	for _, r := range rules {
 		errs := l.refused
-		if !l.object(r, grammar.Rule, nil) {
+		if !l.object(r, grammar.Rule) {
 			continue
 		}
 		spelt := l.refused == errs

@@ -85,7 +85,7 @@ func (x *profiles) demanded(p docValue) *program.Demand {
 // time, so that a document can say nothing that a driver cannot be granted.
 func (x *profiles) read(p docValue, d *program.Demand) {
 	before := x.refused
-	if !x.object(p, grammar.Sandbox, nil) {
+	if !x.object(p, grammar.Sandbox) {
 		return
 	}
 	grants := contracts.Sandbox{

@@ -9,7 +9,7 @@ import (
 // scope compiles an entry of scope. With stars in its pointer it is an `every`.
 func (c *compiler) scope(p docValue) (program.Node, bool) {
 	n := program.Node{Slot: program.NoSlot, Ref: program.NoSlot, Absent: program.Failed}
-	if !c.strict(p, grammar.Scope, nil) {
+	if !c.strict(p, grammar.Scope) {
 		return n, false
 	}
 	arg, ok := c.need(p, "arg")

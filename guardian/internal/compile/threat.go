@@ -27,7 +27,7 @@ type gateReader struct {
 
 // read adds to each of the tools its gate, and the labels that signals in its outputs bring.
 func (x gateReader) read(p docValue) {
-	if !x.object(p, grammar.Threat, nil) {
+	if !x.object(p, grammar.Threat) {
 		return
 	}
 	deny, except, outputs := p.get("deny"), p.get("except"), p.get("outputs")
@@ -76,7 +76,7 @@ func (x gateReader) except(p docValue, level string, denies threat.Set) {
 	if x.floor != "" {
 		keys = grammar.FloorExcept
 	}
-	if !x.strict(p, keys, nil) {
+	if !x.strict(p, keys) {
 		return
 	}
 	arg, pointed := x.need(p, "arg")

@@ -30,7 +30,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 	if !contracts.IsTool(name) {
 		l.refuse(p.at, quote(name)+" is no name of a tool", "use 1 to 128 of A-Z a-z 0-9 . _ : @ / -")
 	}
-	if !l.object(p, grammar.Tool, nil) {
+	if !l.object(p, grammar.Tool) {
 		return t
 	}
 	if effect, ok := l.need(p, "effect"); ok {
@@ -49,7 +49,7 @@ func (l *loader) readTool(name string, p docValue) *program.Tool {
 		t.Risk = contracts.Risk(word)
 	}
 	l.readSurface(p, t)
-	if limits := p.get("limits"); limits.exists() && l.object(limits, grammar.Limits, nil) {
+	if limits := p.get("limits"); limits.exists() && l.object(limits, grammar.Limits) {
 		l.readLimits(limits, t)
 	}
 	if output := p.get("output"); output.exists() {

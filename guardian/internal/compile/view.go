@@ -255,7 +255,7 @@ func callerWord(word string) program.Subject {
 // {fact: NAME} into n.
 func (c *view) reference(p docValue, as program.Reading, n *program.Node) (place jsonschema.Place, ok bool) {
 	if p.has(factKey) {
-		if !c.strict(p, []string{factKey}, nil) {
+		if !c.strict(p, []string{factKey}) {
 			return place, false
 		}
 		s, place, ok := c.factSubject(p.get(factKey))
@@ -265,7 +265,7 @@ func (c *view) reference(p docValue, as program.Reading, n *program.Node) (place
 		}
 		return place, ok
 	}
-	if !c.object(p, grammar.Reference, nil) {
+	if !c.object(p, grammar.Reference) {
 		return place, false
 	}
 	arg, caller := p.get("arg"), p.get("caller")

@@ -37,15 +37,10 @@ func quoted(p docValue) string {
 }
 
 // instead says what was expected in place of a key. It offers nothing that would be refused next.
-func instead(key string, keys, later []string) string {
+func instead(key string, keys []string) string {
 	for _, k := range keys {
 		if near(key, k) {
 			return "did you mean " + k + "?"
-		}
-	}
-	for _, k := range later {
-		if near(key, k) {
-			return "remove it: " + k + " is not supported by this version of helm"
 		}
 	}
 	if len(keys) == 1 {
