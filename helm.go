@@ -72,6 +72,7 @@ import (
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/notary"
 	"github.com/helmkernel/helm/internal/priormarks"
+	"github.com/helmkernel/helm/internal/proofs"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -284,6 +285,40 @@ func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err 
 		sh.notary.Made(c)
 	}
 	return c, err
+}
+
+// Inclusion returns the proof that the first size entries of the log have the one with that index,
+// as evidence.Inclusion does: see there for what was checked. Size is at most the number of durable
+// entries. It reads the store alone, so it goes on when the kernel is sealed or closed, until the
+// store is. All kernels over the log return the same.
+func (k *Kernel) Inclusion(ctx context.Context, index, size uint64) ([]contracts.Digest, error) {
+	if k.none() {
+		return nil, errNoKernel
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	proof, err := proofs.Inclusion(ctx, k.shared.options.Store, index, size)
+	if err != nil {
+		return nil, fmt.Errorf("helm: inclusion: %w", err)
+	}
+	return proof, nil
+}
+
+// Consistency returns the proof that the first to entries of the log begin with the first from, as
+// evidence.Consistency does. From is at least 1. Otherwise it is like [Kernel.Inclusion].
+func (k *Kernel) Consistency(ctx context.Context, from, to uint64) ([]contracts.Digest, error) {
+	if k.none() {
+		return nil, errNoKernel
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	proof, err := proofs.Consistency(ctx, k.shared.options.Store, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("helm: consistency: %w", err)
+	}
+	return proof, nil
 }
 
 // session returns the session with that name. It may be new.

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"sync"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 )
@@ -28,12 +30,16 @@ type Memory struct {
 	bytes      chunk                     // of blobs
 	named      map[contracts.Digest]bool // blobs that were appended during a Condense; nil: there is none
 	writer     *Log                      // the log that was opened over it last
+
+	hashing sync.Mutex // protects hashes; never held together with mu
+	hashes  treeHashes
 }
 
 var (
-	_ Store     = (*Memory)(nil)
-	_ Eraser    = (*Memory)(nil)
-	_ Condenser = (*Memory)(nil)
+	_ Store           = (*Memory)(nil)
+	_ Eraser          = (*Memory)(nil)
+	_ Condenser       = (*Memory)(nil)
+	_ tlog.HashReader = (*Memory)(nil)
 )
 
 // NewMemory returns an empty store.

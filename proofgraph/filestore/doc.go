@@ -24,6 +24,7 @@
 //	00000001.log    segments, of about 64 MiB: the log itself. Copy a log in use by Store.Copy
 //	00000001.index  offsets in a full segment. Derived: written again if it is missing or wrong,
 //	                as after blobs of it were erased
+//	hashes          of the log's Merkle tree, 34.2 bytes an entry. Derived: see Hashes
 //	*.new           not yet in its place; removed by the next Open
 //
 // A file that is none of these is an error, and so are a missing segment, a link and a pipe. Files
@@ -50,6 +51,21 @@
 // body only the digest, so that its bytes can be erased. The chain is a checksum over the checksums
 // of all records in order, from segment to segment. So a record that was moved does not check.
 // Checksums detect accidents. Entries are signed against attackers.
+//
+// # Hashes
+//
+// A store is a [tlog.HashReader] of the log's RFC 6962 hashes, by which inclusion and consistency
+// are proved in a few small reads. The file hashes has those of complete subtrees of 1, 16, 256 …
+// entries, as tiles of 16. It is written after the entries are on stable storage, and synced only
+// by Close. No other file refers to it, and it can be removed.
+//
+// It is not believed. What is in it counts if it leads to the root of the latest checkpoint. The
+// entries after those of the checkpoint are hashed again, and each tile that is read is checked by
+// the root of all. Open, and the Append of a checkpoint, hash up to 4,096 entries that are missing.
+// If more are, as in an old log, or if the file is wrong or of another log, ReadHashes hashes them
+// all first: it reads the entries, some 300 to 500 MB a second, and no Append waits for it. A read-
+// only store writes nothing: it holds the hashes of up to 524,288 entries in memory, and returns an
+// error if more are missing. On a full disk up to twice as many are held. Copy leaves the file out.
 //
 // # After a crash
 //

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -96,6 +98,27 @@ func (s *Store) each(
 		index++
 	}
 	return true
+}
+
+// ReadHashes returns hashes of the log's RFC 6962 tree by their indexes in the order of package
+// tlog ([tlog.StoredHashIndex]), in a few reads of 512 bytes for each. They lead to the root of the
+// latest checkpoint, or follow from it and the entries after it. It may have to read entries first:
+// see Hashes in the package comment.
+func (s *Store) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	size, err := s.Size(context.Background())
+	if err != nil || len(indexes) == 0 {
+		return nil, err
+	}
+	for _, x := range indexes {
+		if x < 0 || x >= tlog.StoredHashIndex(0, int64(size)) {
+			return nil, fmt.Errorf("filestore: hash %d of a log of %d entries", x, size)
+		}
+	}
+	list, err := s.hashes.read(indexes, size)
+	if err != nil {
+		return nil, fmt.Errorf("filestore: hashes: %w", err)
+	}
+	return list, nil
 }
 
 // Blob reads a blob and verifies its digest. If the blob is erased meanwhile, its record was marked

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
@@ -36,9 +38,8 @@ type Store struct {
 	file    disk.File // the last segment
 	size    uint64    // of that file
 	end     endFile   // how far the log was acknowledged
-	buf     []byte
-	fresh   [][]byte
 	dead    error
+	scratch
 
 	// mu is held for moments. It protects the fields below, which describe what is on stable
 	// storage. Elements of slices do not change, except those of erased blobs.
@@ -53,12 +54,21 @@ type Store struct {
 	// idle are windows for reading blobs, those used last at the end. Once closed is set they are
 	// release's alone.
 	idle []*window
+
+	hashes tree // has its own lock, which is taken after writing and before mu
 }
 
 var (
 	_ proofgraph.Store  = (*Store)(nil)
 	_ proofgraph.Eraser = (*Store)(nil)
+	_ tlog.HashReader   = (*Store)(nil)
 )
+
+// A scratch is memory that one Append leaves to the next.
+type scratch struct {
+	buf   []byte
+	fresh [][]byte
+}
 
 // A sizes is the sizes of files, in bytes.
 type sizes struct {
@@ -125,6 +135,7 @@ const poll = 20 * time.Millisecond
 
 func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
+	s.hashes.of = s
 	if err := insideLog(d, dir); err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
@@ -166,6 +177,7 @@ func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 	if err := s.end.open(d, end); err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
+	s.hashes.begun()
 	return s, nil
 }
 
@@ -175,6 +187,7 @@ func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 	for before := ""; ; {
 		s := &Store{disk: d, dir: dir, readOnly: true}
+		s.hashes.of = s
 		err := s.load()
 		if err == nil {
 			return s, nil
@@ -226,6 +239,7 @@ func (s *Store) release() error {
 	for _, w := range s.idle {
 		err = errors.Join(err, w.file.Close())
 	}
+	err = errors.Join(err, s.hashes.close())
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())
 	}
@@ -276,7 +290,7 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 		numbered := err == nil && number > 0 && (kind == logKind || kind == indexKind) &&
 			filepath.Base(s.path(number, kind)) == stem
 		switch {
-		case !numbered && file.Name != lockName && stem != endName:
+		case !numbered && file.Name != lockName && file.Name != hashesName && stem != endName:
 			return 0, nil,
 				fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this "+
 					"file out of it", filepath.Join(s.dir, file.Name))
@@ -285,7 +299,7 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 				"directories", filepath.Join(s.dir, file.Name))
 		case unfinished:
 			leftover = append(leftover, file.Name)
-		case !numbered: // the lock, the end
+		case !numbered: // the lock, the end, the hashes
 		case kind == indexKind:
 			indexes = number
 		case number != segments+1:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
@@ -88,6 +90,7 @@ func (a *audit) inspect(s proofgraph.Store) {
 	a.checkReceipts(a.before)
 	a.checkCheckpoint(s)
 	a.checkErased(s)
+	a.checkHashes(s, a.before)
 	l := &process{events: a.recorder, through: a.through}
 	if err := l.start(s, nil, nil); err != nil {
 		a.errorf("New: %v", err)
@@ -103,6 +106,9 @@ func (a *audit) inspect(s proofgraph.Store) {
 	if err := l.checkpoint(); err != nil {
 		a.errorf("Checkpoint: %v", err)
 		return
+	}
+	if log, err := readLog(s); err == nil {
+		a.checkHashes(s, log)
 	}
 	if n := l.runs.Load(); n != 0 {
 		a.errorf("a tool ran %d times, and no call asked for it", n)
@@ -177,6 +183,33 @@ func (a *audit) checkReceipts(log []line) {
 		if x.of != "" && x.reason != contracts.ReasonOutcomeUnknown && !effects[x.of] {
 			a.errorf("entry %d says %s %s of what never happened", i, x.outcome, x.reason)
 		}
+	}
+}
+
+// checkHashes compares the hashes that the store has of its log with those of the entries.
+func (a *audit) checkHashes(s proofgraph.Store, log []line) {
+	r, ok := s.(tlog.HashReader)
+	if !ok || len(log) == 0 {
+		return
+	}
+	var leaves []int64
+	for i := range log {
+		leaves = append(leaves, tlog.StoredHashIndex(0, int64(i)))
+	}
+	got, err := r.ReadHashes(leaves)
+	if err != nil {
+		a.errorf("the hashes of the log: %v", err)
+		return
+	}
+	var t proofgraph.Tree
+	for i, h := range got {
+		if d := contracts.Digest(h); d.String() != log[i].hash {
+			a.errorf("the hash of entry %d is another", i)
+		}
+		t.Append(contracts.Digest(h))
+	}
+	if root, err := tlog.TreeHash(int64(len(log)), r); err != nil || contracts.Digest(root) != t.Root() {
+		a.errorf("the hashes lead to another root: %v", err)
 	}
 }
 

@@ -39,6 +39,8 @@ const (
 	indexKind = ".index"
 	newKind   = ".new"
 
+	hashesName = "hashes"
+
 	kindBegin  = 'B'
 	kindNext   = 'N'
 	kindErased = 'X'

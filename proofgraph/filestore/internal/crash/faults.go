@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +46,7 @@ type faultyDisk struct {
 	reads  bool
 	random *rand.Rand
 	hit    *disktest.Op
+	hashes bool // what failed was of making the log's hashes
 }
 
 func (p *faultyDisk) tap() *disktest.Tap {
@@ -55,14 +57,32 @@ func (p *faultyDisk) tap() *disktest.Tap {
 		if p.of != "" && p.of != o.Kind {
 			return o.Do()
 		}
-		p.hit = o
+		p.hit, p.hashes = o, makesHashes()
 		p.do(o, p.random)
 		return p.err
 	}}
 }
 
+// makesHashes reports whether the store is making the hashes of its log, which reads segments.
+func makesHashes() bool {
+	var stack [64]uintptr
+	frames := runtime.CallersFrames(stack[:runtime.Callers(1, stack[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "filestore.(*tree).extend") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
 // derived reports whether the store can do without the file of the operation that failed.
 func (p *faultyDisk) derived() bool {
+	if p.hashes || strings.HasSuffix(p.hit.Path, hashesName) {
+		return true
+	}
 	// an index is removed before a blob is erased; other directories are not the log's
 	return strings.Contains(p.hit.Path, indexKind) && p.hit.Kind != "remove" || !strings.HasPrefix(p.hit.Path, logDir)
 }
