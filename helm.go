@@ -69,6 +69,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/admission"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/cosigned"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/notary"
 	"github.com/helmkernel/helm/internal/priormarks"
@@ -226,6 +227,9 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.last.Err(); err != nil {
 		return fmt.Errorf("Options.Last: %w", err)
 	}
+	if err := o.cosigned.Stored(ctx, o.Store); err != nil {
+		return fmt.Errorf("Options.Store: checkpoint: %w", err)
+	}
 	if err := o.checkSigners(prior); err != nil {
 		return err
 	}
@@ -285,6 +289,36 @@ func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err 
 		sh.notary.Made(c)
 	}
 	return c, err
+}
+
+// ErrOlder is returned by [Kernel.Cosigned] for a checkpoint of the log that is not the latest one.
+var ErrOlder = cosigned.ErrOlder
+
+// Cosigned keeps cosignatures of the log's latest checkpoint: a host has a checkpoint cosigned
+// (Options.Checkpoint.Done is the place for it) and passes the note with the lines of witnesses.
+// Those lines that verify by Options.Checkpoint.Witnesses are durable in the store when Cosigned
+// returns nil, and so in packs that are written after that. A note of up to 16 lines is stored: the
+// log's, and the latest of each witness. All other lines are dropped. It is an error if none
+// verifies.
+//
+// Of a note that has not the three lines of the latest checkpoint nothing is stored. If it is of an
+// earlier one, signed by a log key, and the log begins with those entries, the error is [ErrOlder].
+// A quorum that has cosigned it counts all the same, until the process ends.
+//
+// All kernels over the log take cosignatures, also those that are closed, and while the kernel that
+// [New] made closes. When the log is sealed none does. If the lines cannot be stored it is sealed.
+func (k *Kernel) Cosigned(ctx context.Context, note []byte) error {
+	if k.none() {
+		return errNoKernel
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	sh := k.shared
+	if err := sh.options.cosigned.Add(ctx, sh.log, sh.options.Store, sh.trust.Load(), note); err != nil {
+		return fmt.Errorf("helm: cosigned: %w", err)
+	}
+	return nil
 }
 
 // Inclusion returns the proof that the first size entries of the log have the one with that index,

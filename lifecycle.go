@@ -166,6 +166,7 @@ func (k *Kernel) Close() error {
 			err = errors.Join(err, fmt.Errorf("helm: close: %w", unmade))
 		}
 		k.shared.log.Seal(errClosed)
+		k.shared.options.cosigned.Wait()
 		if left := k.shared.abandoned.Err(); left != nil {
 			err = errors.Join(err, fmt.Errorf("helm: close: %w", left))
 		}

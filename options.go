@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/clock"
+	"github.com/helmkernel/helm/internal/cosigned"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/proofgraph"
@@ -106,6 +107,15 @@ type Checkpoints struct {
 	// it runs later checkpoints are made, and it is then called with the latest of them alone. Its
 	// panics are contained. Close waits for it, at most 10 seconds; then its context ends.
 	Done func(context.Context, proofgraph.Checkpoint)
+
+	// Witnesses are the verifier keys of those whose cosignatures [Kernel.Cosigned] keeps with the
+	// checkpoint: C2SP tlog-cosignature by Ed25519, name+hash+base64 of 0x04 and the public key.
+	// Their names and their keys differ. The kernel asks them nothing.
+	Witnesses []string
+
+	// Quorum is how many of the Witnesses have to cosign a size of the log before anything that is
+	// in it may be let go: 1 to as many as there are and at most 15, and 0 without any.
+	Quorum int
 }
 
 // An Event reports a call to an observer. It has no arguments and no outputs, but Why may name a
@@ -141,6 +151,8 @@ type settings struct {
 	clock   *clock.Clock
 	initial *registry.State      // the trust state in which the log began
 	last    *lastseen.Checkpoint // nil without Options.Last
+
+	cosigned *cosigned.Log
 }
 
 // prepare checks the options and fills in the defaults.
@@ -195,6 +207,9 @@ func prepare(o Options) (*settings, error) {
 	}
 	if o.Checkpoint.After < 0 {
 		return nil, errors.New("helm: Options.Checkpoint.After: negative")
+	}
+	if p.cosigned, err = cosigned.New(o.Checkpoint.Witnesses, o.Checkpoint.Quorum); err != nil {
+		return nil, fmt.Errorf("helm: Options.Checkpoint.%w", err)
 	}
 	o.Drivers = maps.Clone(o.Drivers)
 	for tool, d := range o.Drivers {

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -28,13 +27,11 @@ type cosigner = struct {
 func newWitnessed(o *Options) (witnessed, *Error) {
 	bad := func(field, what string) (witnessed, *Error) { return witnessed{}, newError(ErrInput, field, what) }
 	by, err := cosign.Parse(o.Witnesses)
-	switch {
-	case err != nil:
+	if err != nil {
 		return bad("Witnesses", err.Error())
-	case len(by) == 0 && o.Quorum != 0:
-		return bad("Quorum", "given without Witnesses")
-	case len(by) > 0 && (o.Quorum < 1 || o.Quorum > len(by)):
-		return bad("Quorum", fmt.Sprintf("%d of %d witnesses: not 1 to as many as there are", o.Quorum, len(by)))
+	}
+	if err := cosign.CheckQuorum(o.Quorum, len(by)); err != nil {
+		return bad("Quorum", err.Error())
 	}
 	w := witnessed{quorum: o.Quorum, by: by, latest: make([]int64, len(by))}
 	if o.Cosigned != nil {

@@ -191,7 +191,7 @@ func TestWriteExcerptRefuses(t *testing.T) {
 			want: "checkpoint: "},
 		"another root": {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte {
 			return forge.LastOf(model, int(size), [32]byte{}, forge.Origin)
-		}}, want: "not those of the checkpoint"},
+		}}, want: "not those of its checkpoint"},
 		"a later one": {store: &forge.FaultyStore{OnCheckpoint: func([]byte) []byte {
 			return forge.LastOf(model, int(size)+1, [32]byte{}, forge.Origin)
 		}}, want: "entry 2: "},

@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/proofs"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -195,7 +196,7 @@ func (p *excerpter) parse(index uint64, leaf contracts.Digest, e contracts.Entry
 
 // proof returns the proof of an entry.
 func (p *excerpter) proof(e located) ([]byte, error) {
-	hashes, err := inclusion(p.ctx, p.store, e.index, p.mark.Size)
+	hashes, err := proofs.Inclusion(p.ctx, p.store, e.index, p.mark.Size)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func TestProofs(t *testing.T) {
 		size, root := tree.Size(), tree.Root()
 		var paths []proof
 		for i := range size {
-			hashes, err := inclusion(t.Context(), m.Store, i, size)
+			hashes, err := Inclusion(t.Context(), m.Store, i, size)
 			require.NoError(t, err)
 			p := proof{index: int64(i)}
 			for _, h := range hashes {
@@ -55,7 +55,7 @@ func TestProofs(t *testing.T) {
 	}
 	assert.Greater(t, tried, 10_000)
 	for _, index := range []uint64{40, 41, 1 << 53, 1<<64 - 1} {
-		_, err := inclusion(t.Context(), m.Store, index, 40)
+		_, err := Inclusion(t.Context(), m.Store, index, 40)
 		assert.Error(t, err, "entry %d of 40", index)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	stdcrypto "crypto"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -358,4 +360,45 @@ func FuzzParseCheckpoint(f *testing.F) {
 		}
 		assert.True(t, bytes.Equal(again, b), "written again\n%s", again)
 	})
+}
+
+// A checkpoint gets other lines, and never other contents; a note that is the same is not stored
+// again.
+func TestAnnotate(t *testing.T) {
+	t.Parallel()
+	w := opened(t)
+	same := func(note []byte) ([]byte, error) { return note, nil }
+	require.ErrorContains(t, w.log.Annotate(t.Context(), same), "the log has no checkpoint")
+	w.say("s")
+	c, err := w.log.Checkpoint(t.Context())
+	require.NoError(t, err)
+	line := append([]byte("— w.example "), crypto.AppendBase64(nil, make([]byte, 76))...)
+	longer := slices.Concat(c.Note, line, []byte("\n"))
+	require.NoError(t, w.log.Annotate(t.Context(), same))
+	refuse := func(says string, next []byte, err error) {
+		t.Helper()
+		require.ErrorContains(t, w.log.Annotate(t.Context(), func(note []byte) ([]byte, error) {
+			clear(note) // it is a copy
+			return next, err
+		}), says)
+	}
+	refuse("the lines of nobody", longer, errors.New("the lines of nobody"))
+	refuse("no empty line", nil, nil)
+	refuse("no signature", c.Note[:bytes.Index(c.Note, []byte("\n\n"))+2], nil)
+	refuse("of another checkpoint", bytes.Replace(longer, []byte("\n2\n"), []byte("\n1\n"), 1), nil)
+	refuse("of another checkpoint", bytes.Replace(longer, []byte(origin), []byte("example.test/lag"), 1), nil)
+	stored, err := w.store.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, string(c.Note), string(stored))
+	add := func(note []byte) ([]byte, error) { return longer, nil }
+	require.NoError(t, w.log.Annotate(t.Context(), add))
+	w.open()
+	stored, err = w.store.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, string(longer), string(stored))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, w.log.Annotate(ended, add), context.Canceled)
+	w.end()
+	require.ErrorIs(t, w.log.Annotate(t.Context(), same), ErrSealed)
 }

@@ -1,6 +1,7 @@
 package proofgraph
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,16 +179,66 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	if err := l.storeNote(c.Note, c.Size); err != nil {
+		return Checkpoint{}, err
+	}
+	return c, nil
+}
+
+// Annotate replaces the signature lines of the latest checkpoint. It calls edit with the note that
+// the store has, while no checkpoint is made, and stores the note that edit returns. That must have
+// the same three lines. An error of edit is one of Annotate, and nothing is stored; nor is anything
+// if edit returns the same note. If storing fails the log is sealed. ctx is not checked any more
+// once edit has returned.
+func (l *Log) Annotate(ctx context.Context, edit func(note []byte) ([]byte, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case l.checkpoints <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.checkpoints }()
+	if err := l.Err(); err != nil {
+		return err
+	}
+	note, err := l.store.Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	if note == nil {
+		return errors.New("proofgraph: annotate: the log has no checkpoint")
+	}
+	was, _, err := ParseCheckpoint(note)
+	if err != nil {
+		return err
+	}
+	next, err := edit(bytes.Clone(note))
+	if err != nil {
+		return err
+	}
+	c, _, err := ParseCheckpoint(next)
+	switch {
+	case err != nil:
+		return err
+	case c.Origin != was.Origin || c.Size != was.Size || c.Root != was.Root:
+		return errors.New("proofgraph: annotate: the note is of another checkpoint")
+	case bytes.Equal(next, note):
+		return nil
+	}
+	return l.storeNote(c.Note, c.Size)
+}
+
+// storeNote makes a checkpoint of that size the latest one.
+func (l *Log) storeNote(note []byte, size uint64) error {
 	w := &waiter{log: l, state: signed}
 	l.mu.Lock()
 	if err := l.notSealed(); err != nil {
 		l.mu.Unlock()
-		return Checkpoint{}, err
+		return err
 	}
-	l.pending = request{w, c.Note, c.Size}
+	l.pending = request{w, note, size}
 	l.mu.Unlock()
-	if err := w.wait(); err != nil {
-		return Checkpoint{}, err
-	}
-	return c, nil
+	return w.wait()
 }

@@ -22,6 +22,7 @@ package cosign
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -51,6 +52,24 @@ func Parse(vkeys []string) ([]Witness, error) {
 		list = append(list, Witness{k})
 	}
 	return list, nil
+}
+
+// CheckQuorum returns an error if so many of n witnesses are no quorum. Of none it is 0.
+func CheckQuorum(quorum, n int) error {
+	switch {
+	case n == 0 && quorum != 0:
+		return errors.New("given without Witnesses")
+	case n > 0 && (quorum < 1 || quorum > n):
+		return fmt.Errorf("%d of %d witnesses: not 1 to as many as there are", quorum, n)
+	}
+	return nil
+}
+
+// AppendLine appends a signature line of a note, with its line end.
+func AppendLine(b []byte, line proofgraph.SignatureLine) []byte {
+	b = append(append(append(b, "— "...), line.Name...), ' ')
+	raw := append(binary.BigEndian.AppendUint32(nil, line.KeyHash), line.Signature...)
+	return append(crypto.AppendBase64(b, raw), '\n')
 }
 
 // Verify reports whether the line is a cosignature of the checkpoint by the witness, and returns

@@ -16,6 +16,7 @@ import (
 	helmcrypto "github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/clock"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/cosign"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -84,15 +85,8 @@ func (c *cosigner) line(ctx context.Context, body []byte, ask asker) ([]byte, er
 		return nil, fmt.Errorf("witness: Key: %w", err)
 	}
 	stamped := binary.BigEndian.AppendUint64(nil, uint64(seconds))
-	return appendLine(nil, proofgraph.SignatureLine{Name: c.name, KeyHash: c.hash, Signature: append(stamped, sig...)}),
-		nil
-}
-
-// appendLine appends a signature line of a note.
-func appendLine(b []byte, line proofgraph.SignatureLine) []byte {
-	b = append(append(append(b, "— "...), line.Name...), ' ')
-	raw := append(binary.BigEndian.AppendUint32(nil, line.KeyHash), line.Signature...)
-	return append(helmcrypto.AppendBase64(b, raw), '\n')
+	return cosign.AppendLine(nil, proofgraph.SignatureLine{Name: c.name, KeyHash: c.hash,
+		Signature: append(stamped, sig...)}), nil
 }
 
 // bodyOf returns the lines that are signed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	helmcrypto "github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/cosign"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -164,7 +165,7 @@ func extends(next, last proofgraph.Checkpoint, proof []contracts.Digest) bool {
 func cosigned(body []byte, good []proofgraph.SignatureLine, line []byte) []byte {
 	b := append(append([]byte(nil), body...), '\n')
 	for _, l := range good {
-		b = appendLine(b, l)
+		b = cosign.AppendLine(b, l)
 	}
 	return append(b, line...)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// TestProofs: with the checkpoint alone it is verified by tlog that an entry is in the log, and
+// TestProve: with the checkpoint alone it is verified by tlog that an entry is in the log, and
 // that the log extends an earlier checkpoint.
-func TestProofs(t *testing.T) {
+func TestProve(t *testing.T) {
 	t.Parallel()
 	m := forge.BaseLog(t)
 	m.Checkpoint()
