@@ -25,6 +25,7 @@ func TestDocumentExamples(t *testing.T) {
 	for _, name := range []string{
 		"example_test.go", "conformance/example_test.go", "helmtest/example_test.go",
 		"sandbox/example_test.go", "sandbox/testdata/sum/main.go", "integrations/otel/example_test.go",
+		"integrations/witness/example_client_test.go",
 	} {
 		source, err := os.ReadFile(root + "/" + name)
 		require.NoError(t, err)
