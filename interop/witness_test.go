@@ -4,7 +4,6 @@ package interop
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -28,56 +27,6 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/witness"
 )
-
-// A leafLog is a log by package tlog, of so many numbered entries.
-type leafLog []tlog.Hash
-
-func leaves(t *testing.T, n int) leafLog {
-	t.Helper()
-	var l leafLog
-	for i := range n {
-		more, err := tlog.StoredHashes(int64(i), fmt.Append(nil, "entry ", i), l)
-		require.NoError(t, err)
-		l = append(l, more...)
-	}
-	return l
-}
-
-func (l leafLog) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	var out []tlog.Hash
-	for _, i := range indexes {
-		out = append(out, l[i])
-	}
-	return out, nil
-}
-
-func (l leafLog) Consistency(_ context.Context, from, to uint64) (ds []contracts.Digest, err error) {
-	hashes, err := tlog.ProveTree(int64(to), int64(from), l)
-	for _, h := range hashes {
-		ds = append(ds, contracts.Digest(h))
-	}
-	return ds, err
-}
-
-func (l leafLog) note(t *testing.T, n int, key crypto.PrivateKey) []byte {
-	t.Helper()
-	root, err := tlog.TreeHash(int64(n), l)
-	require.NoError(t, err)
-	pub, err := crypto.PublicOf(key)
-	require.NoError(t, err)
-	v, err := note.NewVerifier(proofgraph.VerifierKey(origin, pub))
-	require.NoError(t, err)
-	b, err := note.Sign(&note.Note{Text: fmt.Sprintf("%s\n%d\n%s\n", origin, n, root)}, keySigner{v, key})
-	require.NoError(t, err)
-	return b
-}
-
-type keySigner struct {
-	note.Verifier
-	key crypto.PrivateKey
-}
-
-func (s keySigner) Sign(msg []byte) ([]byte, error) { return crypto.Sign(s.key, msg) }
 
 // A theirs is a witness that is built of the parts of transparency.dev: checkpoint parser,
 // consistency proof, cosigner.
@@ -143,17 +92,13 @@ func (w *theirs) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestWitnesses: a witness of the parts of transparency.dev and one of ours cosign a log through
-// our client, and their tooling verifies the lines of both, each under the key that its witness
-// names.
+// TestWitnesses: a witness of the parts of transparency.dev and one of ours cosign the log of a
+// kernel through our client, for which the kernel proves that each checkpoint extends the last one.
+// Their tooling verifies the lines of both, each under the key that its witness names. Another
+// history that was signed with the same key is cosigned by neither.
 func TestWitnesses(t *testing.T) {
-	logKey, err := crypto.GenerateKey()
-	require.NoError(t, err)
-	pub, err := crypto.PublicOf(logKey)
-	require.NoError(t, err)
-	logVkey := proofgraph.VerifierKey(origin, pub)
-	logVerifier, err := note.NewVerifier(logVkey)
-	require.NoError(t, err)
+	o := newOffice(t)
+	logVkey := proofgraph.VerifierKey(origin, o.public(o.log))
 
 	skey, vkey, err := note.GenerateKey(rand.Reader, "witness.example/theirs")
 	require.NoError(t, err)
@@ -161,7 +106,7 @@ func TestWitnesses(t *testing.T) {
 	require.NoError(t, err)
 	theirVkey, err := fmtnote.VKeyToCosignatureV1(vkey)
 	require.NoError(t, err)
-	theirServer := httptest.NewServer(&theirs{log: logVerifier, signer: signer})
+	theirServer := httptest.NewServer(&theirs{log: o.logVerifier(), signer: signer})
 	defer theirServer.Close()
 
 	key, err := crypto.GenerateKey()
@@ -184,17 +129,19 @@ func TestWitnesses(t *testing.T) {
 	policy, err := httpwitness.ParsePolicy(fmt.Appendf(nil, "log %s\nwitness theirs %s %s\nwitness ours %s %s\n"+
 		"group both all theirs ours\nquorum both\n", logVkey, theirVkey, theirServer.URL, ourVkey, ourServer.URL))
 	require.NoError(t, err)
-	var client httpwitness.Client
-	l := leaves(t, 60)
-	for _, n := range []int{1, 2, 7, 7, 8, 33, 60} {
-		c, _, err := proofgraph.ParseCheckpoint(l.note(t, n, logKey))
-		require.NoError(t, err)
-		if n == 33 {
-			client = httpwitness.Client{} // has forgotten how far the witnesses are
+	client := new(httpwitness.Client)
+	for i, calls := range []int{0, 1, 0, 2, 3, 30, 100} {
+		for j := range calls {
+			o.want(contracts.ReasonToolNotFound, fmt.Sprint("s", j%5), "no.such", `{}`)
 		}
-		cosigned, err := client.Cosign(t.Context(), l, c, policy)
-		require.NoError(t, err, "%d", n)
-		_, _, opened, err := fmtlog.ParseCheckpoint(cosigned, origin, logVerifier, verifiers...)
+		if i == 4 {
+			client = new(httpwitness.Client) // does not know how far the witnesses are
+		}
+		c, err := o.kernel.Checkpoint(t.Context())
+		require.NoError(t, err)
+		cosigned, err := client.Cosign(t.Context(), o.kernel, c, policy)
+		require.NoError(t, err, "%d", c.Size)
+		_, _, opened, err := fmtlog.ParseCheckpoint(cosigned, origin, o.logVerifier(), verifiers...)
 		require.NoError(t, err)
 		require.Len(t, opened.Sigs, 3, "%s", cosigned)
 		require.Empty(t, opened.UnverifiedSigs)
@@ -203,5 +150,18 @@ func TestWitnesses(t *testing.T) {
 			require.NoError(t, err)
 			require.Greater(t, at.Year(), 2024)
 		}
+	}
+
+	fork := newOffice(t)
+	for j := range 200 {
+		fork.want(contracts.ReasonToolNotFound, "s", "no.such", fmt.Sprint(`{"n":`, j, `}`))
+	}
+	c, err := fork.kernel.Checkpoint(t.Context())
+	require.NoError(t, err)
+	for _, client := range []*httpwitness.Client{client, new(httpwitness.Client)} {
+		cosigned, err := client.Cosign(t.Context(), fork.kernel, c, policy)
+		require.ErrorIs(t, err, httpwitness.ErrQuorum)
+		require.ErrorContains(t, err, "0 of 2 that are needed; theirs: status 422; ours: status 422")
+		require.Equal(t, string(c.Note), string(cosigned))
 	}
 }
