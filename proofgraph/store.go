@@ -25,6 +25,10 @@ type Batch struct {
 // context's error. After a store was closed, every method returns an error that is neither
 // ErrNoBlob nor ErrConflict, since those say something of the log. Package helmtest tests all of
 // this.
+//
+// A Store may be a [tlog.HashReader] of the RFC 6962 hashes of its log, of as many entries as Size
+// returns. Proofs are then made in a few reads, and without it by a pass over the entries. The
+// hashes are checked before a proof is returned.
 type Store interface {
 	// Append writes all of a batch or nothing, and returns nil when it is on stable storage. It
 	// returns ErrConflict if the batch is not At the end. After any other error it is unknown what
