@@ -12,6 +12,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/condense"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 // A span is what a condense entry says of its range.
@@ -193,6 +194,7 @@ func (j *journal) condense(n *tally) {
 // The set is that of the rules, whichever of its members are stubs.
 func TestSetsAgree(t *testing.T) {
 	t.Parallel()
+	race.Alone(t)
 	logs := 1000
 	if testing.Short() {
 		logs = 200

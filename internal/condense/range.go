@@ -72,9 +72,9 @@ func NewRange(from, to, size uint64, until contracts.Time, l Log) *Range {
 }
 
 // Add adds the next line, an entry or a stub. The lines must be those of a log that hangs together:
-// signatures, chains and references are not checked. An error of Log.Terms is wrapped; the other
-// errors are of lines that are not of their form, and of a line after the last. After an error the
-// range has no set.
+// signatures, chains and references are not checked. It is an error if a line is not of its form,
+// comes after the last one, or is a decision of a policy that Log.Policy does not know. An error of
+// Log.Terms is wrapped. After an error about one of its lines the range has no set.
 func (r *Range) Add(line contracts.Entry) error {
 	if r.next >= r.to {
 		return errors.New("condense: a line after the last of the range")
