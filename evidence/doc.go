@@ -100,6 +100,33 @@
 // Times are as the witnesses say. This package has no clock, so it is for the caller to see that
 // Report.Witnesses are not of too long ago.
 //
+// # Stubs
+//
+// A log may let go of calls: what its policies allow, after the time that they say, and of sessions
+// that are closed. A condense entry, signed as every entry, says which: its set. From then on each
+// entry of the set stands in a store or a pack as itself or as its stub, a line of a few hundred
+// bytes that is not signed, and that the condense entry covers together with the others of the set.
+// From stubs everything follows that other entries depend on: hashes, chains, causes, the pairing of
+// decisions and receipts, balances, keys that are used once, taint and labels, and what judgements
+// were told of the past. So the rest of the log is verified as before, and old checkpoints and
+// receipts stay provable. Verify computes each set again from the policies and the log, so nothing
+// can be let go of that may not go, as far as the stubs tell, and nothing of a set can be kept back.
+//
+// What a stub does not have, nobody can verify: by whom the call was made, with which arguments,
+// and whether the verdict was right. A kernel that lies may even write the stub of a harmless call
+// in the place of another one. There are two ways not to take its word:
+//
+//	o.Seen = append(o.Seen, r.Hash) // of each Range r in an earlier report with no Stubs
+//	o.Kept = append(o.Kept, entry)  // a receipt that was kept: is the stub in its place its own?
+//
+// The first is for auditors who verify the log after a condense entry was written and before
+// anything was let go of; package evidence/kept does it. The second is for those who have single
+// entries. [Report].Condensed lists all condense entries, and says how many stubs there are of each
+// and whether someone has Seen them whole. A stub that is not that of a kept entry is GAP.
+//
+// A kernel whose clock was set ahead could let go of entries too early. The time of condense entries
+// is compared with that of the witnesses, if a quorum cosigned: more than 5 minutes later is COSIGN.
+//
 // docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for
 // byte, for authors of other verifiers.
 //
@@ -119,7 +146,6 @@
 //
 // then entry by entry
 //
-//	GAP         a condensed range of the log, which this version does not read
 //	ENCODING    strict JSON in RFC 8785 bytes, base64, sizes, lines
 //	ENVELOPE    DSSE and in-toto: fields, types, one signature, one subject
 //	KEY         a kernel key of the trust state here, valid at the index, and the header's; for
@@ -136,9 +162,12 @@
 //	TRUST       the genesis names the initial trust state; each trust event may happen: its log,
 //	            its version, keys, proofs, signatures and thresholds; no ALLOW while frozen or on
 //	            a revoked delegation, no SYSTEM_FROZEN while not
+//	GAP         of a condense entry: size, root, number and stubs of its set are those that follow
+//	            from the log; of a stub: it is that of the entry in Options.Kept
 //
 // and after them
 //
+//	GAP         a stub is of the set of a condense entry
 //	MERKLE      size and root of the checkpoint are the log's; the proofs of an excerpt lead from
 //	            the entries to that root, and have one spelling
 //	CHECKPOINT  the member checkpoint: three lines, origin, and the log key's line, which is the
@@ -157,7 +186,7 @@
 //	RERUN       a call that ran in a closed sandbox, run again, ends as its receipt says; only if
 //	            Options has a Rerun
 //	COSIGN      a line that has the name and the key hash of one of Options.Witnesses is its
-//	            cosignature of the checkpoint
+//	            cosignature of the checkpoint; no condense entry is later than the witnesses' time
 //
 // A verdict whose inputs are missing, because they were erased or never kept, or that another
 // version of the engine made, is counted and named, and is no fault. If only the inputs are
@@ -184,8 +213,8 @@
 // inputs lack the source or the facts: that is accepted. Facts and signals of a receipt are
 // compared with the output, if it was kept, and in any case with what the tool declares.
 //
-// Features of later versions are refused by name, under the check that they belong to: gaps,
-// condense entries, and policies that [guardian.Compile] refuses.
+// Policies that [guardian.Compile] refuses, which may be of a later version, are refused by name
+// under REPLAY.
 //
 // Of an excerpt these are done: INPUT; ARCHIVE; ENCODING to RECORD of each entry; REFERENCE and
 // BUDGET between the two, as far as they show it; MERKLE; CHECKPOINT; BLOB; COSIGN. A key is judged

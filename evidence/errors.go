@@ -57,8 +57,9 @@ var (
 	// ErrTrust is a fault of the trust state or its events, or an act that they forbid.
 	ErrTrust = errors.New("TRUST")
 
-	// ErrGap is a condensed range of the log, which this version does not read. It is found in its
-	// turn among the entries.
+	// ErrGap is a condense entry whose set is not the one that the log shows, found in its turn
+	// among the entries; a stub of no set, found after them; or a stub that is not the one of an
+	// entry in Options.Kept, or of one that may not go, found in its turn.
 	ErrGap = errors.New("GAP")
 
 	// ErrMerkle is a checkpoint whose size or root is not the log's, or a proof that does not lead
@@ -85,7 +86,8 @@ var (
 	ErrRerun = errors.New("RERUN")
 
 	// ErrCosign is a signature line of one of Options.Witnesses that is not their cosignature of
-	// the checkpoint.
+	// the checkpoint; or, of a log that is WITNESSED, a condense entry that is more than 5 minutes
+	// later than the witnesses' time.
 	ErrCosign = errors.New("COSIGN")
 )
 

@@ -17,6 +17,16 @@
 // byte. If there is no file there is no answer, so a mistyped path does not switch history off. A
 // file that holds no checkpoint, or one of another log, is an error.
 //
+// # Condense entries
+//
+// Of entries that a log has let go of only stubs are left. That the stubs are those of the entries
+// is the kernel's word, unless the log was verified before that. So next to the checkpoint is a
+// second file, of its name and the suffix .seen: the hashes of the condense entries whose sets stood
+// whole when they were verified, one on a line, in 64 hex digits. Verify and VerifyStore pass them
+// to package evidence as Options.Seen, and add to them after a success as they replace the
+// checkpoint, before they do it. If there is no such file there are no hashes. One that holds
+// anything else is an error.
+//
 // # Failures
 //
 // The new note is written to a file in the same directory, synced and renamed, and the directory is

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Begin makes the file from the checkpoint of r, which must be a success. Only its owner may read
-// and write the file. If there is a file already, Begin leaves it alone and returns an error.
+// Begin makes the file from the checkpoint of r, which must be a success, and the file of condense
+// entries if r has some whose sets stand whole. Only their owner may read and write the files. If
+// there is a checkpoint already, Begin leaves it alone and returns an error.
 func Begin(path string, r evidence.Report) error { return file{path: path}.begin(r) }
 
 func (f file) begin(r evidence.Report) error {
@@ -34,12 +37,17 @@ func (f file) begin(r evidence.Report) error {
 	if err != nil {
 		return f.wrong(fmt.Errorf("it cannot be made: %w", err))
 	}
+	if seen := whole(r); len(seen) > 0 {
+		if err := f.seen().add(seen, 0o600); err != nil {
+			return f.seen().wrong(err)
+		}
+	}
 	return nil
 }
 
-// Verify calls evidence.Verify with Options.Last from the file, and moves the file forward. If the
-// file is at fault or cannot be moved, the error names its path and the report is not a success.
-// Verify may be called by many goroutines at once.
+// Verify calls evidence.Verify with Options.Last from the file and more Options.Seen, and moves the
+// file forward. If the file is at fault or cannot be moved, the error names its path and the report
+// is not a success. Verify may be called by many goroutines at once.
 func Verify(ctx context.Context, path string, r io.ReaderAt, size int64, o evidence.Options) (evidence.Report, error) {
 	return file{path: path}.verify(ctx, o,
 		func(o evidence.Options) (evidence.Report, error) { return evidence.Verify(ctx, r, size, o) })
@@ -63,12 +71,17 @@ func (f file) verify(ctx context.Context, o evidence.Options,
 	if o.Last != nil {
 		return evidence.Report{}, f.wrong(errors.New("Options.Last was given beside it: leave one of them out"))
 	}
+	given := o.Seen
 	for {
 		note, at, err := f.read()
 		if err != nil {
 			return evidence.Report{}, f.wrong(err)
 		}
-		o.Last = note
+		seen, err := f.seen().hashes()
+		if err != nil {
+			return evidence.Report{}, f.seen().wrong(err)
+		}
+		o.Last, o.Seen = note, slices.Concat(given, seen)
 		report, err := verify(o)
 		if err != nil {
 			if report.Fault != nil && report.Fault.Check == evidence.ErrInput && report.Fault.Field == "Last" {
@@ -83,13 +96,17 @@ func (f file) verify(ctx context.Context, o evidence.Options,
 		switch {
 		case err != nil:
 			return evidence.Report{}, f.wrong(err) // cannot happen: it was verified
-		case size <= at:
+		case size <= at && len(without(whole(report), seen)) == 0:
 			return report, nil
 		}
-		moved, err := f.advance(ctx, note, report.Checkpoint)
+		now := note
+		if size > at {
+			now = report.Checkpoint
+		}
+		moved, err := f.advance(ctx, note, now, without(whole(report), seen))
 		switch {
 		case err != nil:
-			return evidence.Report{}, f.wrong(fmt.Errorf("the checkpoint cannot be kept: %w", err))
+			return evidence.Report{}, f.wrong(fmt.Errorf("what was verified cannot be kept: %w", err))
 		case moved:
 			return report, nil
 		}
@@ -97,9 +114,9 @@ func (f file) verify(ctx context.Context, o evidence.Options,
 	}
 }
 
-// advance replaces the note was by now. It reports whether the file still held was; if it did not,
-// it is unchanged.
-func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
+// advance replaces the note was by now, and adds hashes to those of condense entries. It reports
+// whether the file still held was; if it did not, nothing is changed.
+func (f file) advance(ctx context.Context, was, now []byte, seen []crypto.Digest) (bool, error) {
 	lock, err := f.lock(ctx)
 	if err != nil {
 		return false, err
@@ -115,6 +132,14 @@ func (f file) advance(ctx context.Context, was, now []byte) (bool, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return false, err
+	}
+	if len(seen) > 0 { // first: what the next note covers may be let go of
+		if err := f.seen().add(seen, info.Mode().Perm()); err != nil {
+			return false, fmt.Errorf("%s: %w", f.seen().path, err)
+		}
+	}
+	if bytes.Equal(was, now) {
+		return true, nil
 	}
 	return true, f.write(now, info.Mode().Perm(), f.rename)
 }

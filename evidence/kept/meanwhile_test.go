@@ -79,7 +79,7 @@ func TestEndless(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	r, err := a.verify(t.Context(), f)
 	assert.True(t, err != nil && r.Level == evidence.Invalid, "%v, %v", r, err)
-	moved, err := f.advance(t.Context(), a.note, a.note)
+	moved, err := f.advance(t.Context(), a.note, a.note, nil)
 	assert.True(t, !moved && err == nil, "moved %v, %v", moved, err)
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 32<<20 {
 		t.Errorf("took %d bytes", after.TotalAlloc-before.TotalAlloc)
