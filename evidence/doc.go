@@ -106,11 +106,12 @@
 // that are closed. A condense entry, signed as every entry, says which: its set. From then on each
 // entry of the set stands in a store or a pack as itself or as its stub, a line of a few hundred
 // bytes that is not signed, and that the condense entry covers together with the others of the set.
-// From stubs everything follows that other entries depend on: hashes, chains, causes, the pairing of
-// decisions and receipts, balances, keys that are used once, taint and labels, and what judgements
-// were told of the past. So the rest of the log is verified as before, and old checkpoints and
-// receipts stay provable. Verify computes each set again from the policies and the log, so nothing
-// can be let go of that may not go, as far as the stubs tell, and nothing of a set can be kept back.
+// From stubs everything follows that other entries depend on: hashes, chains, causes, the pairing
+// of decisions and receipts, balances, keys that are used once, taint and labels, and what
+// judgements were told of the past. So the rest of the log is verified as before, and old
+// checkpoints and receipts stay provable. Verify computes each set again from the policies and the
+// log. So, as far as the stubs show, nothing was let go of that may not go, and a set lacks
+// nothing.
 //
 // What a stub does not have, nobody can verify: by whom the call was made, with which arguments,
 // and whether the verdict was right. A kernel that lies may even write the stub of a harmless call
@@ -124,8 +125,8 @@
 // entries. [Report].Condensed lists all condense entries, and says how many stubs there are of each
 // and whether someone has Seen them whole. A stub that is not that of a kept entry is GAP.
 //
-// A kernel whose clock was set ahead could let go of entries too early. The time of condense entries
-// is compared with that of the witnesses, if a quorum cosigned: more than 5 minutes later is COSIGN.
+// A kernel whose clock was set ahead could let go of entries too early. So if a quorum cosigned, a
+// condense entry that is more than 5 minutes later than the witnesses' time is COSIGN.
 //
 // docs/FORMATS.md in this repository specifies packs (section 8) and the entries in them, byte for
 // byte, for authors of other verifiers.

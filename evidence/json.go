@@ -26,8 +26,7 @@ type (
 		Excerpt        []proved           `json:"excerpt,omitempty"`
 		Witnesses      []witness          `json:"witnesses"`
 		Open           []opened           `json:"open"`
-		Condensed      []condensed        `json:"condensed"`
-		Strange        []contracts.Digest `json:"strange"`
+		letGo
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
 		ProofGraphHash contracts.Digest   `json:"proofGraphHash,omitzero"`
@@ -85,6 +84,10 @@ type (
 		Reason  contracts.ReasonCode `json:"reason"`
 	}
 
+	letGo struct {
+		Condensed []condensed        `json:"condensed"`
+		Strange   []contracts.Digest `json:"strange"`
+	}
 	condensed struct {
 		From    uint64           `json:"from"`
 		To      uint64           `json:"to"`
@@ -150,7 +153,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		Rerun:  ranAgain(r.Rerun),
 		Origin: r.Origin, Size: r.Size, Behind: r.Behind, totals: totals(r.Totals),
 		Witnesses: []witness{}, Open: []opened{},
-		Condensed: []condensed{}, Strange: all(r.Strange), Erased: all(r.Erased),
+		letGo: letGo{[]condensed{}, all(r.Strange)}, Erased: all(r.Erased),
 		MerkleRoot: r.MerkleRoot, ProofGraphHash: r.ProofGraphHash, Trust: r.Trust, Checkpoint: string(r.Checkpoint),
 	}
 	for _, x := range r.Excerpt {

@@ -97,15 +97,7 @@ type Report struct {
 	// Nil if there are none.
 	Open []Call
 
-	// Condensed are the ranges of the log that its condense entries are of, in log order: what may
-	// have been let go of. Nil if there are none.
-	Condensed []Range
-
-	// Strange are the hashes of Options.Seen and of entries of Options.Kept that the log has
-	// nowhere, and of those of Kept that it has as a stub and that no kernel key of it signed. They
-	// are of another log, or another entry was put in their place. They are sorted; nil if there
-	// are none.
-	Strange []contracts.Digest
+	LetGo
 
 	// Erased are inputs, outputs and such that entries name and that are not there, sorted: they
 	// were erased or never kept, or are not in the excerpt. Nil if there are none.
@@ -124,6 +116,18 @@ type Totals struct {
 	Denials  uint64 // decisions DENY
 	Receipts uint64 // DENIED ones included: one for each decision but the Open ones
 	Reported uint64 // of Receipts: the call ran elsewhere, and its outcome was reported
+}
+
+// LetGo is what there is to say of entries that a log has let go of.
+type LetGo struct {
+	// Condensed are the ranges of all condense entries, in log order. Nil if there are none.
+	Condensed []Range
+
+	// Strange are the hashes of Options.Seen and of entries of Options.Kept that the log has
+	// nowhere, and of those of Kept that it has as a stub and that no kernel key of it signed. They
+	// are of another log, or another entry was put in their place. They are sorted; nil if there
+	// are none.
+	Strange []contracts.Digest
 }
 
 // A Proved is an entry that a proof shows to be in the log.

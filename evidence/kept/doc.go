@@ -21,11 +21,12 @@
 //
 // Of entries that a log has let go of only stubs are left. That the stubs are those of the entries
 // is the kernel's word, unless the log was verified before that. So next to the checkpoint is a
-// second file, of its name and the suffix .seen: the hashes of the condense entries whose sets stood
-// whole when they were verified, one on a line, in 64 hex digits. Verify and VerifyStore pass them
-// to package evidence as Options.Seen, and add to them after a success as they replace the
-// checkpoint, before they do it. If there is no such file there are no hashes. One that holds
-// anything else is an error.
+// second file, with its name and the suffix .seen: the hashes of the condense entries whose sets
+// stood whole when they were verified, one on a line, in 64 hex digits. Verify and VerifyStore pass
+// them to package evidence as Options.Seen. They add to them under the same conditions under which
+// they replace the checkpoint, and before they do. A checkpoint of the same size is not replaced,
+// and the hashes of its report are added. If there is no such file there are no hashes; a file that
+// holds anything else is an error.
 //
 // # Failures
 //

@@ -67,7 +67,7 @@ func TestSeen(t *testing.T) {
 	require.True(t, err == nil && r.History == evidence.Diverged, "%v %v", r, err)
 	f.holds(t, hash(1))
 
-	// of the same size it is, once, along with what was there, and what the caller knows is passed on
+	// of the same size it is, once, after what was there; what the caller knows is passed on
 	b.o.Seen = []crypto.Digest{hash(9)}
 	seen, _, err = condensed(t, f, b, evidence.Range{Hash: hash(1)}, evidence.Range{Hash: hash(4)})
 	require.NoError(t, err)

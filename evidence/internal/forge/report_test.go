@@ -196,8 +196,7 @@ func reread(t *testing.T, r evidence.Report) {
 		Size: got.Size, Behind: got.Behind,
 		Totals: evidence.Totals{Sessions: got.Sessions, Allows: got.Allows, Denials: got.Denials, Receipts: got.Receipts,
 			Reported: got.Reported},
-		Condensed:  []evidence.Range{},
-		Strange:    got.Strange,
+		LetGo:      evidence.LetGo{Condensed: []evidence.Range{}, Strange: got.Strange},
 		Erased:     got.Erased,
 		MerkleRoot: digest(t, got.MerkleRoot), ProofGraphHash: digest(t, got.ProofGraphHash),
 		Trust: digest(t, got.Trust), Checkpoint: []byte(got.Checkpoint), Replay: evidence.Replay(got.Replay),
@@ -258,9 +257,8 @@ func fullReport() evidence.Report {
 		Rerun: evidence.Rerun{Same: 29, Unpinned: 30, Open: 31, Ended: 32, NotKept: 33, OtherMeter: 34, Over: 35,
 			Differing: 36},
 		Open: []evidence.Call{{Index: 23, ID: "main/24"}}, Erased: []contracts.Digest{{25}},
-		Condensed: []evidence.Range{{From: 38, To: 90, Index: 91, Dropped: 39, Stubs: 40, Hash: contracts.Digest{41},
-			Seen: true}},
-		Strange: []contracts.Digest{{42}},
+		LetGo: evidence.LetGo{Condensed: []evidence.Range{{From: 38, To: 90, Index: 91, Dropped: 39, Stubs: 40,
+			Hash: contracts.Digest{41}, Seen: true}}, Strange: []contracts.Digest{{42}}},
 		Witnesses: []struct {
 			Name string
 			Time time.Time
