@@ -23,9 +23,9 @@ type (
 		Size    uint64   `json:"size"`
 		Behind  uint64   `json:"behind"`
 		totals
-		Excerpt        []proved           `json:"excerpt,omitempty"`
-		Witnesses      []witness          `json:"witnesses"`
-		Open           []opened           `json:"open"`
+		Excerpt   []proved  `json:"excerpt,omitempty"`
+		Witnesses []witness `json:"witnesses"`
+		Open      []opened  `json:"open"`
 		letGo
 		Erased         []contracts.Digest `json:"erased"`
 		MerkleRoot     contracts.Digest   `json:"merkleRoot"`
