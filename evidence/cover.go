@@ -7,7 +7,7 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // packedSets are what a packer knows of letting go.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/internal/proofs"
 	"github.com/helmkernel/helm/proofgraph"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // finish does the checks that come after the entries, and completes the report.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // holdings are what the caller has of the log from elsewhere: the hashes of condense entries that

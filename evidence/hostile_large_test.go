@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/forge"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/threat"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // outcome holds a receipt that is no denial to what was kept of its call: the sandbox in the

@@ -11,8 +11,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // A packed is a log in a pack, or an excerpt of one.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // entry holds the blobs that an entry names to BLOB and REPLAY. call is the ALLOW that the entry

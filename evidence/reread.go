@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // Entries are read once, in order. An earlier entry that is needed later is read again: the place

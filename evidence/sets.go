@@ -5,8 +5,8 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/internal/condense"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // setOf computes the set of a condense entry from a log that has all entries below its size. lines

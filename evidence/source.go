@@ -4,8 +4,8 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/evidence/internal/entry"
 	"github.com/helmkernel/helm/evidence/internal/ustar"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // A source is where a log is verified: a pack or a store. It finds bytes and makes no claim about
