@@ -6,8 +6,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser] if
-// it is one. Each promise is a subtest with its name.
+// Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser] and
+// [proofgraph.Condenser] if it is one. Each promise is a subtest with its name.
 //
 // place is called once for each promise. It makes a new, empty place to keep a log in, and returns
 // a function that opens the store there. That function is called again to see whether everything
@@ -67,6 +67,11 @@ var promises = []promise{
 	{"a blob that is appended after it was erased is there again", erasesAgain},
 	{"who may not erase erases nothing", erasesNothing},
 	{"what is erased while others append and read is whole or gone", erasesBeside},
+
+	{"stubs are in the place of entries that were condensed, and nothing else changes", condenses},
+	{"a blob that is appended while the store condenses stays", condensesNotWhatComes},
+	{"condensing that is refused, or ended, leaves entries or their stubs", condensesNothingElse},
+	{"what is condensed while others append and read is itself or its stub", condensesBeside},
 
 	{"random operations leave what a model has", model},
 }

@@ -73,6 +73,17 @@ func model(t *trial) {
 			if _, ok := t.store.(proofgraph.Eraser); ok {
 				t.erase(pool[random.IntN(len(pool))])
 			}
+		case 15:
+			if _, ok := t.store.(proofgraph.Condenser); !ok || random.IntN(3) > 0 {
+				break
+			}
+			var indexes []uint64
+			for i := range n {
+				if random.IntN(4) == 0 {
+					indexes = append(indexes, i)
+				}
+			}
+			t.condense(indexes, pool[random.IntN(len(pool))], pool[random.IntN(len(pool))])
 		}
 	}
 	t.step = "at the end: "

@@ -26,6 +26,11 @@ var honest = map[string]func() func() proofgraph.Store{
 			return d.pass(func() error { return d.room.EraseBlob(ctx, name) })
 		}
 	}),
+	"that condenses while it is open": closedCondensing(func(d *door) condenseFunc {
+		return func(ctx context.Context, stubs stubSeq, blobs blobSeq) error {
+			return d.pass(func() error { return d.room.Condense(ctx, stubs, blobs) })
+		}
+	}),
 	"with a method Close": doors(func(*hooks) {}),
 	"that copies by hand": copying(copies, copies),
 	"that selects": toy(func(h *hooks) {

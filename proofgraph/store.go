@@ -68,9 +68,9 @@ type Condenser interface {
 	// is not an error.
 	//
 	// A blob that is appended after Condense was called stays, even if the store had it before.
-	// Other calls go on meanwhile. The sequences may make some, but for EraseBlob, Condense and
-	// Close. Each sequence is used at most once, in any order; a line is copied, or written, before
-	// the next one is asked for.
+	// Other calls go on meanwhile. The sequences may make some, but for Condense and Close. Each
+	// sequence is used at most once, in any order, and a line is copied before the next one is
+	// asked for.
 	//
 	// After nil all of it is durable. After an error, and after a crash, each of the entries is
 	// itself or its stub, each of the blobs is there or not, and the store goes on: if Condense is
