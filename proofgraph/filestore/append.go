@@ -84,6 +84,8 @@ func (s *Store) newBlobs(blobs [][]byte, digests []contracts.Digest) ([][]byte, 
 			s.fresh = append(s.fresh, blobs[i])
 			digests[n] = d
 			n++
+		} else if s.named != nil {
+			s.named[d] = true
 		}
 	}
 	return s.fresh, digests[:n]
@@ -92,8 +94,12 @@ func (s *Store) newBlobs(blobs [][]byte, digests []contracts.Digest) ([][]byte, 
 // commit writes the frame, and makes it part of the store when it is durable.
 func (s *Store) commit(b *proofgraph.Batch, blobs [][]byte, digests []contracts.Digest, size int) error {
 	g := s.last()
-	if g == nil || g.end > headerSize && int64(g.end)+int64(size)+trailer > s.sizes.segment {
-		if err := s.roll(logIdentity(b)); err != nil {
+	if g == nil || !g.empty() && int64(g.end)+int64(size)+trailer > s.sizes.segment {
+		next, err := s.prepare(logIdentity(b))
+		if err != nil {
+			return err
+		}
+		if err := s.roll(next); err != nil {
 			return err
 		}
 		g = s.last()
@@ -219,54 +225,70 @@ func logIdentity(b *proofgraph.Batch) contracts.Digest {
 	return contracts.Digest(h.Sum(nil))
 }
 
-// roll begins the next segment. The new file is durable before the last segment refers to it, and
-// that reference is durable before anything is written to the new segment.
-func (s *Store) roll(log contracts.Digest) error {
+// A nextSegment is the file of the next segment, before it has its name.
+type nextSegment struct {
+	disk.File
+	path  string
+	begin []byte
+	size  int64
+}
+
+// prepare makes the file of the next segment, and makes it durable. After an error the store may go
+// on: nothing refers to the file.
+func (s *Store) prepare(log contracts.Digest) (*nextSegment, error) {
 	old := s.last()
 	h := header{number: 1, first: s.entries, log: log}
 	if old != nil {
-		h.number, h.log, h.chain = old.number+1, old.log, old.tail
+		h.number, h.log, h.chain = old.number+1, old.log, old.nextChain()
 	}
 	path := s.path(h.number, logKind)
 	if err := s.checkFree(path, old); err != nil {
-		return err
+		return nil, err
 	}
 	f, err := s.disk.Create(path + newKind)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	begin := h.encode()
+	begin, size := h.encode(), max(s.sizes.ahead, headerSize+trailer)
 	_, err = f.WriteAt(begin, 0)
 	if err == nil {
-		err = fill(f, headerSize, s.sizes.ahead)
+		err = fill(f, headerSize, size)
 	}
 	if err != nil {
 		f.Close()
-		return fmt.Errorf("%s: beginning a segment: %w", path, err)
+		_ = s.disk.Remove(path + newKind) // the disk may be full
+		return nil, fmt.Errorf("%s: beginning a segment: %w", path, err)
 	}
-	if err := s.disk.Rename(path+newKind, path); err != nil {
-		f.Close()
+	return &nextSegment{f, path, begin, size}, nil
+}
+
+// roll begins the next segment. Its file is durable before the last segment refers to it, and that
+// reference is durable before anything is written to the new segment.
+func (s *Store) roll(next *nextSegment) (err error) {
+	defer func() {
+		if err != nil {
+			next.Close()
+		}
+	}()
+	if err := s.disk.Rename(next.path+newKind, next.path); err != nil {
 		return err
 	}
 	if err := s.disk.SyncDir(s.dir); err != nil {
-		f.Close()
 		return err
 	}
-	if old != nil {
+	if old := s.last(); old != nil {
 		if err := s.finish(old, s.file); err != nil {
-			f.Close()
 			return err
 		}
 	}
-	g, err := newSegment(path, begin)
+	g, err := newSegment(next.path, next.begin)
 	if err != nil {
-		f.Close()
 		return err
 	}
 	if s.file != nil {
 		s.file.Close() // everything in it is durable
 	}
-	s.file, s.size = f, uint64(s.sizes.ahead)
+	s.file, s.size = next.File, uint64(next.size)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(g)
@@ -321,7 +343,10 @@ func (s *Store) writeIndex(g *segment) {
 	if err != nil {
 		return
 	}
-	_, err = f.WriteAt(g.encodeIndex(&s.blobs), 0)
+	s.mu.RLock()
+	b := g.encodeIndex(&s.blobs)
+	s.mu.RUnlock()
+	_, err = f.WriteAt(b, 0)
 	if f.Close() == nil && err == nil {
 		s.disk.Rename(path+newKind, path)
 	}

@@ -50,12 +50,8 @@ func (s *Store) Copy(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	for i, g := range list {
-		size, chain := int64(last.offset), last.chain
-		if i < len(list)-1 {
-			size, chain = int64(g.end)+endSize, g.tail
-		}
-		if err := s.copySegment(ctx, g, size, chain, to); err != nil {
+	for _, g := range list {
+		if err := s.copySegment(ctx, g, last, to); err != nil {
 			return fmt.Errorf("filestore: copy: %w", err)
 		}
 	}
@@ -83,12 +79,28 @@ func (s *Store) snapshot() ([]*segment, logEnd, error) {
 	return slices.Clone(s.segments), s.last().logEnd(), nil
 }
 
-func (s *Store) copySegment(ctx context.Context, g *segment, used int64, chain uint32, to *Store) error {
-	from, err := s.disk.View(g.path)
+// upTo returns how much of a segment there is in the log that ends at last, and the chain there.
+func (s *segment) upTo(last logEnd) (used, chain uint32, err error) {
+	switch {
+	case s.number < last.segment:
+		return s.end + endSize, s.tail, nil
+	case s.times > 0: // the log went on, and another process has condensed this part of it
+		return 0, 0, fmt.Errorf("%s: condensed since this store was opened: open it again", s.path)
+	}
+	return last.offset, last.chain, nil
+}
+
+func (s *Store) copySegment(ctx context.Context, g *segment, last logEnd, to *Store) error {
+	from, g, err := s.view(g)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	upTo, chain, err := g.upTo(last)
+	if err != nil {
+		return err
+	}
+	used := int64(upTo)
 	path := to.path(g.number, logKind)
 	f, err := s.disk.Create(path + newKind)
 	if err != nil {
@@ -109,7 +121,7 @@ func (s *Store) copySegment(ctx context.Context, g *segment, used int64, chain u
 		}
 		at += int64(len(b))
 	}
-	spans, err := s.verify(ctx, from, g, uint32(used), chain)
+	spans, err := s.verify(ctx, from, g, upTo, chain)
 	if err != nil {
 		return err
 	}
@@ -131,21 +143,26 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, g := range list {
-		used, chain := last.offset, last.chain
-		if i < len(list)-1 {
-			used, chain = g.end+endSize, g.tail
-		}
-		f, err := s.disk.View(g.path)
-		if err == nil {
-			_, err = s.verify(ctx, f, g, used, chain)
-			f.Close()
-		}
-		if err != nil {
+	for _, g := range list {
+		if err := s.checkSegment(ctx, g, last); err != nil {
 			return fmt.Errorf("filestore: check: %w", err)
 		}
 	}
 	return nil
+}
+
+func (s *Store) checkSegment(ctx context.Context, g *segment, last logEnd) error {
+	f, g, err := s.view(g)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	used, chain, err := g.upTo(last)
+	if err != nil {
+		return err
+	}
+	_, err = s.verify(ctx, f, g, used, chain)
+	return err
 }
 
 // verify checks the records of a segment up to an offset, at which the chain is known, and the
@@ -156,7 +173,7 @@ func (s *Store) verify(
 ) (spans []erasedSpan, err error) {
 	w := window{file: f, segment: g, least: 1 << 20}
 	sum := g.chain
-	for at := uint32(headerSize); at < used; {
+	for at := g.start(); at < used; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -34,7 +34,8 @@
 //
 // A segment is a header, frames, and zeros. Numbers are little-endian, checksums CRC-32C:
 //
-//	header      "helm log segment" version[4]=1 number[4] first[8] log[32] chain[4] checksum[4]
+//	header      "helm log segment" version[4] number[4] first[8] log[32] chain[4] checksum[4]
+//	            version 2 has times[4] ended[4] before its checksum
 //	frame       begin, blobs, a checkpoint if there is one, entries, end: what one Append stored,
 //	            at most 1 GiB
 //	record      kind[1] 0[3] size[4] checksum[4] body
@@ -44,6 +45,7 @@
 //	'X' erased  a blob, its bytes overwritten: only the kind was changed, not the checksum
 //	'C' checkpoint
 //	'E' entry
+//	'S' stub    of an entry, in its place; in segments of version 2 alone
 //	'Z' end     chain[4] blank[4] mark[8]    512-byte sectors of the frame that are all zeros
 //	'N' next    chain[4] 0[4] mark[8]    in place of a frame: the log goes on in the next segment
 //
@@ -96,6 +98,31 @@
 // directory are not reached: copies, by [Store.Copy] or others, packs, snapshots, and blocks that a
 // file system, or a drive that writes elsewhere, no longer uses.
 //
+// # Condensed segments
+//
+// [Store.Condense] writes a full segment again, into a file next to it. In the place of some
+// entries it has their stubs; blobs that were forgotten or erased are left out, and so are
+// checkpoints but the last. The file is synced and renamed over the old one, and the directory is
+// synced. So a crash leaves one of the two, and each of them is the segment: a log has segments of
+// both kinds in any order, and a part of it may be put back from an older copy.
+//
+// Its version is 2. Number, first, log and chain are those of the segment that was written first,
+// times counts how often it was condensed since, and ended is the chain at the end that it had
+// first, which the next segment begins with. It is always full, is never written to but to erase
+// blobs, and ends with at least 64 zeros. The frames are other ones, of about 1 MiB. Programs that
+// know version 1 only refuse it, and name the version.
+//
+// A process that has the old file open goes on with it. If it opens the new one, the header shows
+// that, and it reads the segment again. An index is believed only with the file that it was made
+// of.
+//
+// Condensing takes as much free disk as the largest segment, for as long as it lasts. What goes is
+// not overwritten, unlike an erased blob: the old file's blocks are free then. Blobs that stay were
+// in them too, so a blob that is erased later may be left in such blocks, as it may be in a copy.
+//
+// # Dead stores
+//
 // After an error of a write or a sync a store is dead, because it is then unknown what is on the
-// disk. The log over it seals. Opening the directory again finds what was stored.
+// disk. The log over it seals. Opening the directory again finds what was stored. An error of
+// Condense does not matter in that way, unless it was ending the last segment.
 package filestore

@@ -99,9 +99,9 @@ func (f *endFile) check(list []*foundSegment) error {
 	}
 	const older = "; if an older copy of the log was put back on purpose, remove the file end"
 	switch g := list[e.segment-1]; {
-	case g.sum != e.sum:
+	case g.original() != e.sum:
 		return &damage{f.path, 0, "the end of another log than " + filepath.Base(g.path) + older}
-	case g.hasIndex: // it is full, and the next segment follows from it
+	case g.hasIndex, g.times > 0: // it is full, and the next segment follows from it
 		return nil
 	case g.end < e.offset:
 		return &damage{g.path, uint64(g.end), fmt.Sprintf("the frames end here, and the file end says that they "+

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
@@ -22,18 +23,65 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.rewrites.enter(ctx); err != nil {
+		return err
+	}
+	defer s.rewrites.leave()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if err := s.writable(ctx); err != nil {
 		return err
 	}
+	if err := s.tidy(s.disk); err != nil {
+		return fmt.Errorf("filestore: erase: %w", err)
+	}
 	for g, i, ok := s.findBlob(d); ok; g, i, ok = s.findBlob(d) { // a batch may have had it twice
+		if now, err := s.present(g); err != nil {
+			return fmt.Errorf("filestore: erase: %w", err)
+		} else if now != g {
+			continue
+		}
 		if err := s.erase(g, i, d); err != nil {
 			return fmt.Errorf("filestore: erase: %w", err)
 		}
 		s.mu.Lock()
 		g.blobs[i] = 0
 		s.mu.Unlock()
+	}
+	return nil
+}
+
+// Condense writes each full segment that something goes from into another file, which it puts in
+// the segment's place when it is on stable storage, and drops the old one. So it needs as much free
+// disk as the largest of them takes. If something goes from the last segment, Condense ends that
+// first, so that nothing need wait for it. The store keeps at most the stubs of one segment in
+// memory.
+//
+// Appends wait while the file gets its name, which takes about as long as one of them. EraseBlob
+// waits for at most one segment. After an error the file is removed, and the store goes on, unless
+// the error is of a disk that failed while the last segment was ended: then the store is dead, as
+// after an Append. ctx ends it between two records.
+//
+// The bytes of what goes are not overwritten: they stay in blocks that the file system no longer
+// uses. A blob that a person may not keep must be erased ([Store.EraseBlob]) before it is
+// forgotten.
+func (s *Store) Condense(
+	ctx context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest],
+) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.condenses.enter(ctx); err != nil {
+		return err
+	}
+	defer s.condenses.leave()
+	c := &condensing{Store: s, ctx: ctx}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer c.done()
+	if err := c.run(stubs, blobs); err != nil {
+		return fmt.Errorf("filestore: condense: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 // Sizes in bytes. Numbers in files are little-endian.
 const (
 	headerSize = 72
+	longHeader = 80 // of a condensed segment
 	recordHead = 12 // kind, three zeros, length of the body, checksum
 	beginSize  = recordHead + 32
 	endSize    = recordHead + 16
@@ -30,6 +31,7 @@ const (
 	kindErased     = 'X' // was 'D' and keeps its checksum; the two kinds differ in three bits
 	kindCheckpoint = 'C'
 	kindEntry      = 'E'
+	kindStub       = 'S' // of an entry, in its place; in condensed segments alone
 	kindEnd        = 'Z' // of a frame
 	kindNext       = 'N' // in place of a frame: the log goes on in the next segment
 )
@@ -62,37 +64,84 @@ type header struct {
 	first  uint64           // index of the first entry
 	log    contracts.Digest // identifies the log: a digest of its first batch
 	chain  uint32           // the chain at the end of the segment before
+	times  uint32           // how often it was condensed; 0: never, and then the version is 1
+	ended  uint32           // if it was condensed: the chain at its end before that
 	sum    uint32           // checksum of the fields above; part of the checksum of each record
 }
 
 func (h *header) encode() []byte {
 	b := append([]byte(nil), magic[:]...)
-	b = le.AppendUint32(b, 1) // version of the format
+	b = le.AppendUint32(b, h.version())
 	b = le.AppendUint32(b, h.number)
 	b = le.AppendUint64(b, h.first)
 	b = append(b, h.log[:]...)
 	b = le.AppendUint32(b, h.chain)
+	if h.times > 0 {
+		b = le.AppendUint32(b, h.times)
+		b = le.AppendUint32(b, h.ended)
+	}
 	h.sum = crc32.Checksum(b, table)
 	return le.AppendUint32(b, h.sum)
 }
 
-func (h *header) decode(b []byte) error {
-	switch {
-	case len(b) < headerSize || !bytes.Equal(b[:16], magic[:]):
-		return errors.New("not a segment of a log")
-	case le.Uint32(b[16:]) != 1:
-		return fmt.Errorf("a segment of format %d; this program knows format 1", le.Uint32(b[16:]))
-	case crc32.Checksum(b[:headerSize-4], table) != le.Uint32(b[headerSize-4:]):
-		return errors.New("the header of the segment is damaged")
+// version returns the version of the format.
+func (h *header) version() uint32 {
+	if h.times > 0 {
+		return 2
 	}
-	*h = header{
+	return 1
+}
+
+// start returns the length of the header, which is the offset of the first frame.
+func (h *header) start() uint32 {
+	if h.times > 0 {
+		return longHeader
+	}
+	return headerSize
+}
+
+func (h *header) decode(b []byte) error {
+	if len(b) < headerSize || !bytes.Equal(b[:16], magic[:]) {
+		return errors.New("not a segment of a log")
+	}
+	d := header{
 		number: le.Uint32(b[20:]),
 		first:  le.Uint64(b[24:]),
 		log:    contracts.Digest(b[32:64]),
 		chain:  le.Uint32(b[64:]),
-		sum:    le.Uint32(b[68:]),
 	}
+	switch version := le.Uint32(b[16:]); version {
+	case 1:
+	case 2:
+		if len(b) >= longHeader {
+			d.times, d.ended = le.Uint32(b[68:]), le.Uint32(b[72:])
+		}
+		if d.times == 0 {
+			return errDamagedHeader
+		}
+	default:
+		return fmt.Errorf("a segment of format %d; this program knows formats 1 and 2", version)
+	}
+	if !bytes.Equal(d.encode(), b[:d.start()]) {
+		return errDamagedHeader
+	}
+	*h = d
 	return nil
+}
+
+var errDamagedHeader = errors.New("the header of the segment is damaged")
+
+// original returns the checksum that the header had before the segment was condensed.
+func (h header) original() uint32 {
+	h.times = 0
+	h.encode()
+	return h.sum
+}
+
+// condenses reports whether the segment is what became of another one, which was condensed.
+func (h *header) condenses(other *header) bool {
+	return h.times > other.times && h.original() == other.original() &&
+		(other.times == 0 || h.ended == other.ended)
 }
 
 // checksum returns the checksum of a record. It covers the record's offset, so that a record that

@@ -9,13 +9,13 @@ import (
 )
 
 // The index of a full segment contains the offsets in it. It is derived: if it is missing, or is of
-// another segment, or is damaged, the segment is read.
+// another segment or of the same before it was condensed, or is damaged, the segment is read.
 //
 //	"helm log index 1" | header's checksum | end | tail | note | entries | blobs
 //	| offset of each entry | digest and offset of each blob | checksum
 //
-// The offset of a blob that was erased is 0. Before a blob of a segment is erased, the
-// segment's index is removed.
+// Blobs that were erased are not in it. Before a blob of a segment is erased, the segment's index
+// is removed. An index of an earlier version may have them, with the offset 0.
 var indexMagic = []byte("helm log index 1")
 
 const (
@@ -26,15 +26,23 @@ const (
 // encodeIndex encodes the index of a full segment. The digests of blobs are in digests, by number.
 func (s *segment) encodeIndex(digests *proofgraph.Index) []byte {
 	b := append([]byte(nil), indexMagic...)
-	for _, n := range [...]uint32{s.sum, s.end, s.tail, s.note, uint32(len(s.entries)), uint32(len(s.blobs))} {
+	blobs := 0
+	for _, at := range s.blobs {
+		if at != 0 {
+			blobs++
+		}
+	}
+	for _, n := range [...]uint32{s.sum, s.end, s.tail, s.note, uint32(len(s.entries)), uint32(blobs)} {
 		b = le.AppendUint32(b, n)
 	}
 	for _, at := range s.entries {
 		b = le.AppendUint32(b, at)
 	}
 	for i, at := range s.blobs {
-		digest := digests.Hash(s.firstBlob + uint64(i))
-		b = le.AppendUint32(append(b, digest[:]...), at)
+		if at != 0 {
+			digest := digests.Hash(s.firstBlob + uint64(i))
+			b = le.AppendUint32(append(b, digest[:]...), at)
+		}
 	}
 	return le.AppendUint32(b, crc32.Checksum(b, table))
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
@@ -88,7 +89,7 @@ func (s *Store) find(number uint32) (*foundSegment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
-	b := make([]byte, min(size, headerSize))
+	b := make([]byte, min(size, longHeader))
 	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("filestore: %w", err)
 	}
@@ -122,7 +123,7 @@ func (s *Store) examine(g, next *foundSegment, lastButOne bool) error {
 		return s.missingFile(g.number + 1)
 	case next == nil:
 		return nil
-	case !g.full && !(lastButOne && next.end == headerSize):
+	case !g.full && !(lastButOne && next.empty()):
 		return &damage{g.path, uint64(g.end), "the segment ends here, and the next one does not begin here"}
 	case !g.precedes(&next.segment):
 		return &damage{next.path, 0, "a segment that does not follow from " + filepath.Base(g.path)}
@@ -132,7 +133,7 @@ func (s *Store) examine(g, next *foundSegment, lastButOne bool) error {
 
 // precedes reports whether the next segment goes on where this one ends.
 func (s *segment) precedes(next *segment) bool {
-	return next.chain == s.tail && next.first == s.first+uint64(len(s.entries))
+	return next.chain == s.nextChain() && next.first == s.first+uint64(len(s.entries))
 }
 
 // loadIndex fills in a segment from its index. It returns false if there is no right index.
@@ -151,14 +152,29 @@ func (s *Store) loadIndex(g, next *foundSegment) bool {
 		return false
 	}
 	at := g.segment
-	if !at.decodeIndex(b) || !at.precedes(&next.segment) || uint64(at.end)+endSize > g.size {
+	if !at.decodeIndex(b) || !at.precedes(&next.segment) || uint64(at.end)+endSize > g.size ||
+		at.times > 0 && !s.endsThere(&at) {
 		return false
 	}
 	g.segment, g.hasIndex = at, true
 	return true
 }
 
-// read reads a whole file.
+// endsThere reports whether the file of a condensed segment has its end where the index says. The
+// header does not tell it from a file that another condensing of an older copy has made.
+func (s *Store) endsThere(g *segment) bool {
+	f, err := s.disk.View(g.path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	w := window{file: f, segment: g}
+	b, err := w.record(g.end, kindNext)
+	return err == nil && len(b) == endSize-recordHead && le.Uint32(b) == g.tail
+}
+
+// read reads a whole file. If the segment was condensed since its header was read, it is what it is
+// now.
 func (s *Store) read(g *foundSegment) ([]byte, error) {
 	f, err := s.disk.View(g.path)
 	if err != nil {
@@ -174,14 +190,100 @@ func (s *Store) read(g *foundSegment) ([]byte, error) {
 		return nil, fmt.Errorf("filestore: %s: offset %d: %w", g.path, n, err)
 	}
 	g.size = uint64(size)
+	if now, err := newSegment(g.path, b); err == nil && now.condenses(&g.header) {
+		now.acked, g.segment = g.acked, *now
+	}
 	return b, nil
+}
+
+// view opens the file of a segment to read it. Another process may have condensed the segment since
+// this store read it: then view returns what it is now.
+func (s *Store) view(g *segment) (disk.File, *segment, error) {
+	f, err := s.disk.View(g.path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("filestore: %w", err)
+	}
+	var h header
+	b := make([]byte, longHeader)
+	n, err := f.ReadAt(b, 0)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		err = fmt.Errorf("filestore: %s: %w", g.path, err)
+	case h.decode(b[:n]) == nil && h.sum != g.sum && h.condenses(&g.header):
+		g, err = s.reload(g, &h)
+	default:
+		return f, g, nil // if it is none of the segment's, no record will check
+	}
+	f.Close()
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.view(g)
+}
+
+// present returns what a segment is now. Only a Condense that failed, and did not know that it had
+// renamed the file, leaves another one than this store knows.
+func (s *Store) present(g *segment) (*segment, error) {
+	if g == s.last() {
+		return g, nil
+	}
+	f, now, err := s.view(g)
+	if err == nil {
+		f.Close()
+	}
+	return now, err
+}
+
+// reload replaces a segment by what it is now, with the header h or a later one.
+func (s *Store) reload(g *segment, h *header) (*segment, error) {
+	s.mu.RLock()
+	now := s.segments[g.number-1]
+	s.mu.RUnlock()
+	if now.sum == h.sum || now.condenses(h) { // this store did it, or has read it
+		return now, nil
+	}
+	found := &foundSegment{segment: segment{header: g.header, path: g.path}}
+	b, err := s.read(found)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.classifyTail(b); err != nil {
+		return nil, err
+	}
+	next := &found.segment
+	if !next.full || len(next.entries) < len(now.entries) || now.full && next.nextChain() != now.nextChain() {
+		return nil, &damage{g.path, 0, "a condensed segment of other entries than it had"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.segments[g.number-1] == now {
+		s.replace(now, next)
+	}
+	return s.segments[g.number-1], nil
+}
+
+// replace puts a condensed segment in the place of what it was, of which this store may know a part
+// only. Its blobs keep their numbers. The caller holds mu.
+func (s *Store) replace(g, next *segment) {
+	at := make(map[contracts.Digest]uint32, len(next.blobs))
+	for i, d := range next.digests {
+		at[d] = next.blobs[i]
+	}
+	next.firstBlob, next.blobs = g.firstBlob, make([]uint32, len(g.blobs))
+	for i := range g.blobs {
+		if g.blobs[i] != 0 {
+			next.blobs[i] = at[s.blobs.Hash(g.firstBlob+uint64(i))]
+		}
+	}
+	next.entries, next.digests = next.entries[:len(g.entries):len(g.entries)], nil
+	s.segments[g.number-1] = next
 }
 
 // unsettled returns the segments that may not be on stable storage yet: the last, and while that
 // has no frames the one before.
 func unsettled(list []*foundSegment) []*foundSegment {
 	n := len(list)
-	if n > 1 && list[n-1].end == headerSize {
+	if n > 1 && list[n-1].empty() {
 		return list[n-2:]
 	}
 	return list[max(n-1, 0):]
@@ -226,7 +328,7 @@ func (s *Store) repair(list []*foundSegment, leftover []string) error {
 		}
 	}
 	for _, g := range unsettled(list) {
-		if g.hasIndex { // its end was durable before its index was written
+		if g.hasIndex || g.times > 0 { // its end was durable before its index was written, or before it had its name
 			continue
 		}
 		if s.file != nil {

@@ -52,52 +52,58 @@ func (s *Store) Entries(ctx context.Context, from, to uint64) iter.Seq2[contract
 			return
 		}
 		for from < to {
-			g, offsets := s.segmentOf(from)
-			offsets = offsets[from-g.first:]
-			offsets = offsets[:min(uint64(len(offsets)), to-from)]
-			if !s.each(ctx, g, offsets, from, yield) {
+			n, more := s.each(ctx, from, to, yield)
+			if !more {
 				return
 			}
-			from += uint64(len(offsets))
+			from += n
 		}
 	}
 }
 
-// segmentOf returns the segment of an entry, and the offsets of the segment's entries.
-func (s *Store) segmentOf(entry uint64) (*segment, []uint32) {
+// segmentOf returns the segment of an entry.
+func (s *Store) segmentOf(entry uint64) *segment {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	g := s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].first > entry })-1]
-	return g, g.entries
+	return s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].first > entry })-1]
 }
 
-// each yields entries of one segment.
+// offsets returns the offsets of a segment's entries.
+func (s *Store) offsets(g *segment) []uint32 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return g.entries
+}
+
+// each yields entries, as far as they are in the segment of the first. It returns how many these
+// are.
 func (s *Store) each(
-	ctx context.Context, g *segment, offsets []uint32, index uint64, yield func(contracts.Entry, error) bool,
-) bool {
-	f, err := s.disk.View(g.path)
+	ctx context.Context, from, to uint64, yield func(contracts.Entry, error) bool,
+) (n uint64, more bool) {
+	f, g, err := s.view(s.segmentOf(from))
 	if err != nil {
-		yield(nil, fmt.Errorf("filestore: %w", err))
-		return false
+		yield(nil, err)
+		return 0, false
 	}
 	defer f.Close()
 	w := window{file: f, segment: g, least: 64 << 10}
-	for _, at := range offsets {
+	offsets := s.offsets(g)[from-g.first:]
+	for _, at := range offsets[:min(uint64(len(offsets)), to-from)] {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
-			return false
+			return 0, false
 		}
-		r, err := w.record(at, kindEntry)
+		b, err := w.entry(at)
 		if err != nil {
-			yield(nil, fmt.Errorf("filestore: entry %d: %w", index, err))
-			return false
+			yield(nil, fmt.Errorf("filestore: entry %d: %w", from+n, err))
+			return 0, false
 		}
-		if !yield(append(contracts.Entry{}, r...), nil) {
-			return false
+		if !yield(append(contracts.Entry{}, b...), nil) {
+			return 0, false
 		}
-		index++
+		n++
 	}
-	return true
+	return n, true
 }
 
 // ReadHashes returns hashes of the log's RFC 6962 tree by their indexes in the order of package
@@ -128,13 +134,20 @@ func (s *Store) Blob(ctx context.Context, d contracts.Digest) ([]byte, error) {
 		return nil, err
 	}
 	w, at, err := s.locate(d)
+	for err == nil && w.file == nil {
+		f, g, failed := s.view(w.segment)
+		switch {
+		case failed != nil:
+			return nil, failed
+		case g == w.segment:
+			w.file = f
+		default: // it was condensed
+			f.Close()
+			w, at, err = s.locate(d)
+		}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if w.file == nil {
-		if w.file, err = s.disk.View(w.segment.path); err != nil {
-			return nil, fmt.Errorf("filestore: %w", err)
-		}
 	}
 	b, err := w.blob(at, d)
 	if errors.As(err, new(*damage)) {
@@ -184,13 +197,13 @@ const maxIdle = 16
 
 // park makes a window idle. It drops the bytes that the window has read, because they may be
 // erased. If there are too many idle windows, park closes the one that was idle for longest; if the
-// store was closed meanwhile, it closes w.
+// store was closed or the segment condensed meanwhile, it closes w.
 func (s *Store) park(w *window) {
 	if w.buf = w.buf[:0]; cap(w.buf) > 64<<10 {
 		w.buf = nil
 	}
 	s.mu.Lock()
-	if !s.closed {
+	if !s.closed && s.segments[w.segment.number-1] == w.segment {
 		s.idle = append(s.idle, w)
 		w = nil
 		if len(s.idle) > maxIdle {

@@ -38,6 +38,18 @@ type place struct {
 // digest.
 type erasedSpan struct{ at, size uint32 }
 
+// nextChain returns the chain that the next segment begins with: the one at the end, as it was
+// before the segment was condensed.
+func (s *segment) nextChain() uint32 {
+	if s.times > 0 {
+		return s.ended
+	}
+	return s.tail
+}
+
+// empty reports whether no frame is in the segment.
+func (s *segment) empty() bool { return s.end == s.start() }
+
 // A logEnd is a place in the log up to which it was acknowledged. The zero logEnd is that of a log
 // without entries.
 type logEnd struct {
@@ -71,7 +83,7 @@ func newSegment(path string, b []byte) (*segment, error) {
 	if err := s.header.decode(b); err != nil {
 		return nil, &damage{path, 0, err.Error()}
 	}
-	s.place = place{end: headerSize, tail: s.chain}
+	s.place = place{end: s.start(), tail: s.chain}
 	s.before = s.place
 	return s, nil
 }
@@ -164,6 +176,11 @@ func (s *segment) parse(b []byte) (at uint64, f frame, err error) {
 		case kindCheckpoint:
 			f.note = uint32(at)
 		case kindEntry:
+			f.entries = append(f.entries, uint32(at))
+		case kindStub:
+			if s.times == 0 {
+				return at, f, errors.New("a stub in a segment that was not condensed")
+			}
 			f.entries = append(f.entries, uint32(at))
 		case kindEnd:
 			if at+endSize != begin+f.size || len(r.body) != endSize-recordHead || le.Uint32(r.body) != f.chain ||

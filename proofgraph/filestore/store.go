@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +36,11 @@ type Store struct {
 	// writing is held during one Append or EraseBlob. It protects the fields up to mu.
 	writing sync.Mutex
 	lock    io.Closer // the lock
-	file    disk.File // the last segment
-	size    uint64    // of that file
-	end     endFile   // how far the log was acknowledged
-	dead    error
+	lastFile
+	end  endFile // how far the log was acknowledged
+	dead error
 	scratch
+	condenser
 
 	// mu is held for moments. It protects the fields below, which describe what is on stable
 	// storage. Elements of slices do not change, except those of erased blobs.
@@ -59,10 +60,17 @@ type Store struct {
 }
 
 var (
-	_ proofgraph.Store  = (*Store)(nil)
-	_ proofgraph.Eraser = (*Store)(nil)
-	_ tlog.HashReader   = (*Store)(nil)
+	_ proofgraph.Store     = (*Store)(nil)
+	_ proofgraph.Eraser    = (*Store)(nil)
+	_ proofgraph.Condenser = (*Store)(nil)
+	_ tlog.HashReader      = (*Store)(nil)
 )
+
+// A lastFile is the file of the last segment.
+type lastFile struct {
+	file disk.File
+	size uint64
+}
 
 // A scratch is memory that one Append leaves to the next.
 type scratch struct {
@@ -134,7 +142,7 @@ func OpenReadOnly(dir string) (*Store, error) {
 const poll = 20 * time.Millisecond
 
 func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
-	s := &Store{disk: d, dir: dir, sizes: z.orDefault()}
+	s := &Store{disk: d, dir: dir, sizes: z.orDefault(), condenser: newCondenser()}
 	s.hashes.of = s
 	if err := insideLog(d, dir); err != nil {
 		return nil, fmt.Errorf("filestore: %w", err)
@@ -186,7 +194,7 @@ func open(d disk.Disk, dir string, o Options, z sizes) (_ *Store, err error) {
 // again sees both. An error that stays the same is real.
 func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 	for before := ""; ; {
-		s := &Store{disk: d, dir: dir, readOnly: true}
+		s := &Store{disk: d, dir: dir, readOnly: true, condenser: newCondenser()}
 		s.hashes.of = s
 		err := s.load()
 		if err == nil {
@@ -200,9 +208,12 @@ func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 }
 
 // Close closes the files, so that another process can open the directory. It waits for an Append
-// that is going on. It returns an error if the file end is not in its place any more. Closing twice
-// does nothing.
+// that is going on, and ends a Condense. It returns an error if the file end is not in its place
+// any more. Closing twice does nothing.
 func (s *Store) Close() error {
+	s.closing.Store(true)
+	_ = s.rewrites.enter(context.Background())
+	defer s.rewrites.leave()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package filestore
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/helmkernel/helm/crypto"
 )
@@ -19,6 +20,11 @@ func (s *segment) classifyTail(b []byte) error {
 	switch {
 	case s.full:
 		return nil
+	case s.times > 0: // it was whole before it had its name
+		if bad == nil {
+			bad = errors.New("a condensed segment without its end")
+		}
+		return &damage{s.path, stop, bad.Error()}
 	case uint64(s.end)+trailer > uint64(len(b)):
 		return &damage{s.path, stop, "the file was cut: the frames of a log are followed by zeros"}
 	case bad == nil:

@@ -31,6 +31,16 @@ func (w *window) record(offset uint32, kind byte) ([]byte, error) {
 	return r.body, err
 }
 
+// entry returns the body of the record of an entry, or of the stub in its place. It is valid until
+// the next call.
+func (w *window) entry(offset uint32) ([]byte, error) {
+	r, err := w.read(offset)
+	if err == nil && r.kind != kindEntry && r.kind != kindStub {
+		err = w.damaged(offset)
+	}
+	return r.body, err
+}
+
 func (w *window) read(offset uint32) (record, error) {
 	at := uint64(offset)
 	if err := w.load(at, recordHead); err != nil {

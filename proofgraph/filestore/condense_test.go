@@ -1,0 +1,527 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
+)
+
+// what is what Condense is asked to do of some batches.
+func what(batches []int, more ...contracts.Digest) (iter.Seq2[uint64, []byte], iter.Seq[contracts.Digest]) {
+	batches = slices.Sorted(slices.Values(batches))
+	return func(yield func(uint64, []byte) bool) {
+			for _, n := range batches {
+				for i, e := range batch(n).Entries {
+					if !yield(uint64(2*n+i), stubOf(e)) {
+						return
+					}
+				}
+			}
+		}, func(yield func(contracts.Digest) bool) {
+			for _, n := range batches {
+				if !yield(crypto.Sum(batch(n).Blobs[0])) {
+					return
+				}
+			}
+			for _, d := range more {
+				if !yield(d) {
+					return
+				}
+			}
+		}
+}
+
+// condense condenses batches.
+func (s *Store) condense(batches []int, more ...contracts.Digest) error {
+	stubs, blobs := what(batches, more...)
+	return s.Condense(context.Background(), stubs, blobs)
+}
+
+func mustCondense(t testing.TB, s *Store, batches ...int) {
+	t.Helper()
+	require.NoError(t, s.condense(batches))
+}
+
+// condensedLog returns the files of a log of n batches of which some are condensed.
+func condensedLog(t testing.TB, n int, batches ...int) files {
+	t.Helper()
+	d := disktest.NewRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, n)
+	mustCondense(t, s, batches...)
+	mustClose(t, s)
+	return filesOf(d)
+}
+
+func headerOf(t testing.TB, f files, name string) header {
+	t.Helper()
+	var h header
+	require.NoError(t, h.decode(f[name]))
+	return h
+}
+
+// What goes is in no file any more, in the last segment neither. Segments that nothing goes from
+// stay as they are, and a condensed one keeps its place in the log.
+func TestCondensedFiles(t *testing.T) {
+	t.Parallel()
+	const n = 16
+	first, second := []int{1, 2, 8, 15}, []int{1, 2, 3, 8, 15}
+	d := disktest.NewRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, n)
+	before := filesOf(d)
+	names := before.segments()
+	require.GreaterOrEqual(t, len(names), 4, "segments")
+	mustCondense(t, s, first...)
+	require.NoError(t, matchesBut(s, n, first))
+	once := filesOf(d)
+	require.Len(t, once.segments(), len(names)+1, "the last segment was ended")
+	mustCondense(t, s, first...)
+	require.True(t, maps.EqualFunc(filesOf(d), once, bytes.Equal), "there was nothing to do")
+	mustCondense(t, s, second...)
+	twice := filesOf(d)
+	require.NoError(t, matchesBut(s, n, second))
+	require.NoError(t, s.Check(t.Context()))
+
+	condensed := 0
+	for i, name := range names {
+		was, one, two := headerOf(t, before, name), headerOf(t, once, name), headerOf(t, twice, name)
+		g, err := newSegment("", before[name])
+		require.NoError(t, err)
+		require.NoError(t, g.classifyTail(before[name]))
+		switch {
+		case one.times == 0:
+			assert.True(t, two.times == 0 && bytes.Equal(before[name], twice[name]), "%s was changed", name)
+			continue
+		case two.times == 1:
+			assert.Equal(t, once[name], twice[name], "%s was changed again", name)
+		default:
+			assert.Equal(t, uint32(2), two.times, "%s", name)
+			assert.NotEqual(t, one.sum, two.sum, "%s: readers see by the header that it is another file", name)
+		}
+		condensed++
+		assert.Equal(t, uint32(2), le.Uint32(twice[name][16:]), "an older program refuses this version by its number")
+		assert.Less(t, trimmed(twice[name]), trimmed(before[name]), "%s", name)
+		for _, h := range []header{one, two} {
+			assert.Equal(t, was.sum, h.original(), "%s", name)
+			if i+1 < len(names) {
+				assert.Equal(t, g.tail, h.ended, "%s", name)
+				assert.Equal(t, h.ended, headerOf(t, twice, names[i+1]).chain, "%s", names[i+1])
+			}
+		}
+	}
+	require.True(t, condensed >= 3 && condensed < len(names), "%d segments were condensed, of %d", condensed, len(names))
+	for _, i := range second {
+		for name, b := range twice {
+			assert.False(t, bytes.Contains(b, batch(i).Blobs[0][:300]), "%s has the blob of batch %d", name, i)
+			assert.False(t, bytes.Contains(b, batch(i).Entries[0][:200]), "%s has entry %d", name, 2*i)
+		}
+	}
+	for _, f := range []files{twice, twice.bare()} { // the process was killed just now
+		d := f.disk()
+		r, err := openReadOnly(d, dir)
+		require.NoError(t, err)
+		require.NoError(t, matchesBut(r, n, second))
+		require.NoError(t, r.Copy(t.Context(), "copy"))
+		mustClose(t, r)
+		for _, place := range []string{dir, "copy"} {
+			s, err := open(d, place, Options{}, small)
+			require.NoError(t, err)
+			require.NoError(t, matchesBut(s, n, second))
+			grow(t, s, n, n+8)
+			require.NoError(t, matchesBut(s, n+8, second))
+			require.NoError(t, s.condense([]int{0, 1, n + 7}))
+			require.NoError(t, matchesBut(s, n+8, append([]int{0, n + 7}, second...)))
+			require.NoError(t, s.Check(t.Context()))
+			mustClose(t, s)
+		}
+	}
+}
+
+// Any flipped bit, and any cut, of a condensed log is noticed as of any other.
+func TestCondensedDamage(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	const n = 12
+	condensed := []int{0, 2, 4, 5, 6, 9, 11}
+	good := condensedLog(t, n, condensed...)
+	require.NoError(t, good.answerBut(t, n, condensed))
+	require.Len(t, good.segments(), 4)
+	everyFlippedBit(t, good, n, condensed)
+	everyCut(t, good, n, condensed)
+}
+
+// Segments of one log and what became of them can be exchanged, as after a part of a backup was put
+// back. Those of another are refused.
+func TestCondensedAndOlderFiles(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	condensed := []int{0, 1, 4, 5, 8, 9}
+	d := disktest.NewRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, n)
+	before := filesOf(d)
+	mustCondense(t, s, 0, 4, 8)
+	mustCondense(t, s, condensed...)
+	mustClose(t, s)
+	after := filesOf(d)
+	other := condensedLog(t, n, 1, 5, 9)
+	mixed := 0
+	for _, name := range before.segments()[:2] {
+		index := strings.TrimSuffix(name, logKind) + indexKind
+		for _, f := range []files{before, other} {
+			for _, indexes := range []files{before, after, other, nil} { // an index of another file is not believed
+				d := after.but(name, f[name]).but(index, indexes[index]).disk()
+				s := mustOpen(t, d)
+				i, whole := 0, 0
+				for e, err := range s.Entries(t.Context(), 0, 2*n) {
+					require.NoError(t, err)
+					entry := batch(i / 2).Entries[i%2]
+					require.True(t, bytes.Equal(e, entry) || bytes.Equal(e, stubOf(entry)), "entry %d is %s", i, e)
+					if bytes.Equal(e, entry) {
+						whole++
+					}
+					i++
+				}
+				assert.Greater(t, whole, 2*(n-len(condensed)))
+				mustCondense(t, s, condensed...)
+				require.NoError(t, matchesBut(s, n, condensed))
+				mustClose(t, s)
+				mixed++
+			}
+		}
+	}
+	assert.Equal(t, 16, mixed)
+
+	name := before.segments()[1]
+	later := bytes.Clone(after[name])
+	h := headerOf(t, after, name)
+	h.ended++
+	copy(later, h.encode())
+	err := after.but(name, later).answerBut(t, n, condensed)
+	require.Error(t, err, "another end than the next segment expects")
+	h = headerOf(t, after, name)
+	copy(later, h.encode())
+	le.PutUint32(later[16:], 3)
+	require.ErrorContains(t, after.but(name, later).answerBut(t, n, condensed),
+		"a segment of format 3; this program knows formats 1 and 2")
+	h.times = 0
+	short := append(h.encode(), after[name][longHeader:]...)
+	require.Error(t, after.but(name, short).answerBut(t, n, condensed), "stubs in a segment of version 1")
+}
+
+// The last segment is never one that was condensed: the next one is missing then.
+func TestCondensedLastIsMissing(t *testing.T) {
+	t.Parallel()
+	good := condensedLog(t, 3, 0, 1)
+	require.Len(t, good.segments(), 2)
+	err := good.but(good.segments()[1], nil).answerBut(t, 3, []int{0, 1})
+	require.ErrorContains(t, err, "the file is missing")
+}
+
+// A reader that opened the log before goes on: with the files that it has open as they were, and
+// with those that it opens now as they are. It sees no more entries than there were.
+func TestReadersOfWhatIsCondensed(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	d := disktest.NewRAM()
+	s := mustOpen(t, d)
+	grow(t, s, 0, n)
+	var readers []*Store
+	for range 3 {
+		r, err := openReadOnly(d, dir)
+		require.NoError(t, err)
+		mustHold(t, r, n)
+		readers = append(readers, r)
+	}
+	next, stop := iter.Pull2(readers[0].Entries(t.Context(), 0, 2*n))
+	defer stop()
+	e, err, _ := next()
+	require.NoError(t, err)
+	require.Equal(t, string(batch(0).Entries[0]), string(e))
+
+	condensed := []int{0, 1, 3, 7, n - 1}
+	grow(t, s, n, n+6)
+	mustCondense(t, s, append(slices.Clone(condensed), n+1)...)
+	e, err, _ = next()
+	require.NoError(t, err)
+	assert.Equal(t, string(batch(0).Entries[1]), string(e), "its file is open")
+	for i := 2; i < 2*n; i++ {
+		e, err, _ := next()
+		require.NoError(t, err)
+		want := batch(i / 2).Entries[i%2]
+		require.True(t, bytes.Equal(e, want) || bytes.Equal(e, stubOf(want)), "entry %d is %s", i, e)
+	}
+	_, err, more := next()
+	require.False(t, more, "%v", err)
+	for _, r := range readers[:2] {
+		require.NoError(t, matchesBut(r, n, condensed))
+		require.NoError(t, matchesBut(r, n, condensed))
+		err := r.Copy(t.Context(), "copy")
+		assert.ErrorContains(t, err, "condensed since this store was opened: open it again")
+		assert.ErrorContains(t, r.Check(t.Context()), "open it again")
+		for name := range d.Names {
+			if strings.HasPrefix(name, "copy") {
+				delete(d.Names, name)
+			}
+		}
+	}
+	mustCondense(t, s, append(slices.Clone(condensed), 2, 4, n+1)...)
+	for _, r := range readers {
+		require.NoError(t, matchesBut(r, n, append(slices.Clone(condensed), 2, 4)))
+		mustClose(t, r)
+	}
+}
+
+// Other processes read the log, copy it and check it while it is condensed, on real files.
+func TestReadersWhileItIsCondensed(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	s, err := open(unsynced{}, base+"/log", Options{}, small)
+	require.NoError(t, err)
+	defer s.Close()
+	const n = 60
+	grow(t, s, 0, n)
+	var all sync.WaitGroup
+	over := make(chan struct{})
+	for i := range 2 {
+		all.Go(func() {
+			for look := 0; ; look++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				r, err := openReadOnly(unsynced{}, base+"/log")
+				if !assert.NoError(t, err) {
+					return
+				}
+				to := fmt.Sprintf("%s/copy %d %d", base, i, look)
+				for range 2 {
+					for c, err := range r.Entries(t.Context(), 0, 2*n) {
+						if !assert.NoError(t, err) || !assert.NotEmpty(t, c) {
+							return
+						}
+					}
+				}
+				if look%3 == 0 {
+					assert.NoError(t, r.Copy(t.Context(), to))
+					c, err := openReadOnly(unsynced{}, to)
+					if assert.NoError(t, err) {
+						assert.NoError(t, c.Check(t.Context()))
+						c.Close()
+					}
+				} else {
+					assert.NoError(t, r.Check(t.Context()))
+				}
+				r.Close()
+			}
+		})
+	}
+	var condensed []int
+	for i := range n / 2 {
+		condensed = append(condensed, 2*i)
+		if i%3 == 2 {
+			grow(t, s, n+i-2, n+i+1) // readers see batches, and no end that is condensed
+			mustCondense(t, s, condensed...)
+		}
+	}
+	close(over)
+	all.Wait()
+	require.NoError(t, matchesBut(s, n+n/2, condensed))
+}
+
+// What was erased before is left out, what is erased after is erased in the new file, and what is
+// erased meanwhile is in no file either.
+func TestEraseAndCondense(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	secrets := []int{0, 1, 2, 4, 5, 8, n - 1}
+	d := withSecrets(t, n, secrets...)
+	tap := &disktest.Tap{Disk: d}
+	s := mustOpen(t, tap)
+	mustErase(t, s, 0)
+	mustErase(t, s, n-1)
+	var erasing sync.WaitGroup
+	meanwhile := sync.OnceFunc(func() {
+		erasing.Go(func() { assert.NoError(t, s.EraseBlob(t.Context(), crypto.Sum(secret(1)))) })
+	})
+	tap.Hook = func(o *disktest.Op) error {
+		if o.Is("write", logKind+newKind) && bytes.Contains(o.Data, []byte("secret 1")) {
+			meanwhile()
+		}
+		return o.Do()
+	}
+	condensed := []int{0, 1, 6, 11}
+	require.NoError(t, s.condense(condensed, crypto.Sum(secret(5)), crypto.Sum(secret(8))))
+	erasing.Wait()
+	for _, i := range secrets {
+		if i == 2 || i == 4 {
+			mustErase(t, s, i)
+		}
+		mustLack(t, s, i)
+	}
+	require.Equal(t, "", traces(d), "there is something in")
+	require.NoError(t, matchesBut(s, n, condensed))
+	left := filesOf(d)
+	mustClose(t, s)
+	for _, f := range []files{left, left.bare(), filesOf(d)} {
+		s := mustOpen(t, f.disk())
+		require.NoError(t, matchesBut(s, n, condensed))
+		for _, i := range secrets {
+			mustLack(t, s, i)
+			b := proofgraph.Batch{At: 2 * n, Blobs: [][]byte{secret(i)}}
+			require.NoError(t, s.Append(t.Context(), b))
+			got, err := s.Blob(t.Context(), crypto.Sum(secret(i)))
+			require.True(t, err == nil && bytes.Equal(got, secret(i)), "appended again: %d bytes, %v", len(got), err)
+		}
+		mustClose(t, s)
+	}
+}
+
+// A blob that an Append names while its segment is written stays there, whether it was passed over
+// already or not, and what does not go otherwise goes later.
+func TestAppendedWhileItIsCondensed(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	for _, when := range []string{"create", "write", "sync"} {
+		for nth := range 3 {
+			d := disktest.NewRAM()
+			tap := &disktest.Tap{Disk: d}
+			s := mustOpen(t, tap)
+			grow(t, s, 0, n)
+			at, seen := uint64(2*n), 0
+			var named []int
+			tap.Hook = func(o *disktest.Op) error {
+				if o.Is(when, logKind+newKind) && bytes.Contains([]byte(o.Path), []byte("00000001")) {
+					if seen++; seen > nth && len(named) < 2 {
+						i := len(named)
+						named = append(named, i)
+						b := proofgraph.Batch{At: at, Entries: []contracts.Entry{[]byte("meanwhile")}, Blobs: batch(i).Blobs}
+						at++
+						require.NoError(t, s.Append(t.Context(), b))
+					}
+				}
+				return o.Do()
+			}
+			condensed := []int{0, 1, 2}
+			mustCondense(t, s, condensed...)
+			tap.Hook = nil
+			if len(named) == 0 {
+				mustClose(t, s)
+				continue // it is not done so often
+			}
+			for range 3 {
+				for _, i := range condensed {
+					b, err := s.Blob(t.Context(), crypto.Sum(batch(i).Blobs[0]))
+					if slices.Contains(named, i) {
+						require.NoError(t, err, "blob of batch %d, at the %s %d", i, when, nth)
+						require.Equal(t, batch(i).Blobs[0], b)
+					} else {
+						require.ErrorIs(t, err, proofgraph.ErrNoBlob)
+					}
+				}
+				require.NoError(t, s.Check(t.Context()))
+				mustClose(t, s)
+				d = filesOf(d).bare().disk()
+				s = mustOpen(t, d)
+			}
+			mustCondense(t, s, condensed...) // nothing names them meanwhile
+			for _, i := range condensed {
+				_, err := s.Blob(t.Context(), crypto.Sum(batch(i).Blobs[0]))
+				require.ErrorIs(t, err, proofgraph.ErrNoBlob)
+			}
+			mustClose(t, s)
+		}
+	}
+}
+
+// Close ends a Condense, and waits for it: nothing is written afterwards. Another process may have
+// the log open then.
+func TestCloseEndsCondense(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	for nth := range 12 {
+		d := disktest.NewRAM()
+		tap := &disktest.Tap{Disk: d}
+		s := mustOpen(t, tap)
+		grow(t, s, 0, n)
+		var closing sync.WaitGroup
+		seen := 0
+		tap.Hook = func(o *disktest.Op) error {
+			if o.Changes {
+				if seen++; seen == nth+1 {
+					closing.Go(func() { assert.NoError(t, s.Close()) })
+					for !s.closing.Load() {
+					}
+				}
+			}
+			return o.Do()
+		}
+		condensed := []int{0, 1, 2, 5, 6}
+		err := s.condense(condensed)
+		closing.Wait()
+		if err != nil {
+			require.ErrorIs(t, err, errClosed)
+		}
+		require.ErrorIs(t, s.condense(condensed), errClosed)
+		for name := range d.Names {
+			assert.False(t, strings.HasSuffix(name, newKind), "%s is left", name)
+		}
+		tap.Hook = nil
+		s = mustOpen(t, d)
+		mustCondense(t, s, condensed...)
+		require.NoError(t, matchesBut(s, n, condensed))
+		mustClose(t, s)
+	}
+}
+
+// A store that was opened to be read, or is dead, condenses nothing.
+func TestCondenseWritesNothing(t *testing.T) {
+	t.Parallel()
+	f := logOf(t, 6)
+	d := f.disk()
+	r, err := openReadOnly(d, dir)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.condense([]int{0}), errReadOnly)
+	mustHold(t, r, 6)
+	mustClose(t, r)
+	s := mustOpen(t, d)
+	s.dead = errors.New("it is dead")
+	require.ErrorIs(t, s.condense([]int{0}), s.dead)
+	require.True(t, maps.EqualFunc(filesOf(d), f, bytes.Equal))
+}
+
+// The file of a segment is condensed only if it is the one that the store knows.
+func TestCondenseOfAReplacedFile(t *testing.T) {
+	t.Parallel()
+	d := disktest.NewRAM()
+	tap := &disktest.Tap{Disk: d}
+	s := mustOpen(t, tap)
+	grow(t, s, 0, 8)
+	name := dir + "/00000001.log"
+	tap.Hook = func(o *disktest.Op) error {
+		if o.Is("sync", logKind+newKind) {
+			d.Names[name] = &disktest.Inode{Data: []byte("of somebody else")}
+		}
+		return o.Do()
+	}
+	require.ErrorContains(t, s.condense([]int{0}), "the file was removed, moved or replaced while the log was open")
+	assert.Equal(t, "of somebody else", string(d.Names[name].Data))
+}
