@@ -23,14 +23,17 @@ func (m *Model) Build() []byte {
 	count := map[string]int{}
 	lamport := map[*Node]int{}
 	var lines []byte
-	var leaves [][]byte
+	var leaves [][32]byte
 	for i, n := range m.Nodes {
 		m.link(n, i, count, lamport)
 		if !n.frozen {
 			m.sign(n)
 		}
 		n.hash = leafOf(n.Line)
-		lines = append(append(lines, n.Line...), '\n')
+		if n.gone {
+			m.drop(n)
+		}
+		lines = append(append(lines, n.standing()...), '\n')
 	}
 	if m.lines != nil {
 		lines = m.lines(lines)
@@ -39,9 +42,9 @@ func (m *Model) Build() []byte {
 		lines = m.keep.lines
 	}
 	for line := range bytes.Lines(lines) {
-		leaves = append(leaves, append([]byte{0}, bytes.TrimSuffix(line, []byte("\n"))...))
+		leaves = append(leaves, bytesOf(leafIn(bytes.TrimSuffix(line, []byte("\n")))))
 	}
-	root := merkle(leaves)
+	root := treeOf(leaves)
 	if m.root != nil {
 		root = m.root()
 	}
@@ -58,7 +61,7 @@ func (m *Model) Build() []byte {
 	default:
 		mark = signNote(m, text, origin, m.logBy)
 		if m.cosigned {
-			mark = append(mark, cosignatures(m, text)...)
+			mark = append(mark, cosignaturesAt(m, text, m.cosignedAt)...)
 		}
 	}
 	ms := []Member{{Name: "manifest.json"}, {Name: "checkpoint", Body: mark}, {Name: "entries.jsonl", Body: lines}}
@@ -110,6 +113,9 @@ func (m *Model) link(n *Node, i int, count map[string]int, lamport map[*Node]int
 	p["parents"] = slices.Compact(parents)
 	p["lamport"] = most + 1
 	lamport[n] = most + 1
+	if n.Kind() == "condense" {
+		m.condense(n, i)
+	}
 	hashes(n, p, session)
 	if n.linked != nil {
 		n.linked(n.st)
@@ -144,6 +150,8 @@ func hashes(n *Node, p Object, session string) {
 		setSubject(n.st, e["type"], HexOf(e))
 	case "genesis":
 		setSubject(n.st, p["origin"], p["trust"])
+	case "condense":
+		setSubject(n.st, "condense", p["root"])
 	}
 }
 
@@ -219,10 +227,9 @@ func (m *Model) listed(lines, mark []byte, root [32]byte) []byte {
 	heads, count, last := map[string]bool{}, map[string]int{}, map[string]string{}
 	for _, n := range m.Nodes {
 		heads[n.hash] = true
-		for _, h := range n.P()["parents"].([]any) {
-			delete(heads, h.(string))
+		for _, h := range n.named() {
+			delete(heads, h)
 		}
-		delete(heads, n.Text("prev"))
 		count[n.Text("session")]++
 		last[n.Text("session")] = n.hash
 	}

@@ -62,7 +62,7 @@ var outsiders = []claim{
 		m := TakeApart(w, w.pack)
 		m.keep.manifest = Untar(w, w.pack)[0].Body
 		m.Build()
-		m.keep.note = LastOf(m, 20, merkle(leavesOf(m, 20)), Origin)
+		m.keep.note = LastOf(m, 20, rootOf(m, 20), Origin)
 		m.keep.lines = bytes.Join(bytes.SplitAfter(Untar(w, w.pack)[2].Body, []byte("\n"))[:20], nil)
 		for name := range m.Blobs {
 			if !bytes.Contains(base64s(m, m.Nodes[:20]), []byte(name)) {
@@ -129,7 +129,7 @@ var keepers = []claim{
 	{theStore, false, "add an entry of their own", "INVALID: KEY", falsified(entryOf(SeedX))},
 	{theStore, false, "remove entries that the checkpoint covers", "INVALID: MERKLE", falsified(func(m *Model) {
 		m.Build()
-		m.keep.note = LastOf(m, len(m.Nodes), merkle(leavesOf(m, len(m.Nodes))), Origin)
+		m.keep.note = LastOf(m, len(m.Nodes), rootOf(m, len(m.Nodes)), Origin)
 		m.remove(m.The("o"))
 	})},
 }
@@ -142,7 +142,7 @@ func (w *adversary) mark(m *Maker) {
 	require.NoError(m, err)
 	k := TakeApart(w, w.pack)
 	k.Build()
-	root := merkle(leavesOf(k, int(size)))
+	root := rootOf(k, int(size))
 	text := fmt.Sprintf("%s\n%d\n%s\n", Origin, size, encoded(root[:]))
 	require.NoError(m,
 		m.Store.Append(w.Context(), proofgraph.Batch{At: size, Checkpoint: signNote(w, text, Origin, m.logBy)}))
@@ -293,7 +293,7 @@ var kernels = []claim{
 		falsified(otherLog)},
 	{kernelOnly, false, "put other entries under a signed checkpoint", "INVALID: MERKLE", falsified(func(m *Model) {
 		m.Build()
-		m.keep.note = LastOf(m, len(m.Nodes), merkle(leavesOf(m, len(m.Nodes))), Origin)
+		m.keep.note = LastOf(m, len(m.Nodes), rootOf(m, len(m.Nodes)), Origin)
 		m.The("a2").P()["outputHash"] = ones64
 	})},
 	{kernelOnly, false, "sign the checkpoint with the kernel key", "INTACT, NONE; kept: FRESH",

@@ -25,7 +25,9 @@ type Model struct {
 	logBy  byte              // who signs the checkpoint
 	origin string            // if it is not Origin
 
-	cosigned bool // the witnesses cosign the checkpoint
+	cosigned   bool     // the witnesses cosign the checkpoint
+	cosignedAt uint64   // when the first of them does
+	names      []string // those of the entries
 
 	lines    func([]byte) []byte                    // changes entries.jsonl; all that is said of it follows
 	relate   func(n *Node)                          // changes an entry when those before it have their hashes
@@ -52,6 +54,14 @@ type Node struct {
 	frozen  bool                    // keeps its line
 	hash    string
 	Line    []byte
+
+	gone    bool                  // its stub stands in its place
+	stubbed func(s Object)        // changes the stub
+	spelt   func([]byte) []byte   // changes the stub's line
+	stub    []byte                // the line
+	is      Object                // what the line says, after all changes
+	members []*Node               // the set of a condense entry
+	chosen  func([]*Node) []*Node // changes it
 }
 
 // P returns the predicate.
@@ -75,7 +85,14 @@ func (n *Node) D() Object {
 // TakeApart reads a pack.
 func TakeApart(t testing.TB, pack []byte) *Model {
 	t.Helper()
-	m := &Model{TB: t, Blobs: map[string][]byte{}, docs: map[string][]byte{}, by: seedK2, logBy: SeedL}
+	return takeApart(t, Untar(t, pack))
+}
+
+// takeApart reads the members of a pack, none of whose entries are stubs.
+func takeApart(t testing.TB, members []Member) *Model {
+	t.Helper()
+	m := &Model{TB: t, Blobs: map[string][]byte{}, docs: map[string][]byte{}, by: seedK2, logBy: SeedL,
+		cosignedAt: CosignedAt, names: baseNames}
 	seeds := map[string]byte{}
 	for _, s := range []byte{SeedK1, seedK2, seedK3, seedG1, seedG2} {
 		id := crypto.KeyID(Public(t, s))
@@ -83,7 +100,7 @@ func TakeApart(t testing.TB, pack []byte) *Model {
 	}
 	byHash := map[string]*Node{}
 	last := map[string]*Node{}
-	for _, x := range Untar(t, pack) {
+	for _, x := range members {
 		if name, ok := strings.CutPrefix(x.Name, "blobs/"); ok {
 			m.Blobs[name], m.docs[name] = x.Body, x.Body
 		}
@@ -119,10 +136,12 @@ func TakeApart(t testing.TB, pack []byte) *Model {
 // The is the entry of that name in the base log, as long as none was taken out or put in.
 func (m *Model) The(name string) *Node {
 	m.Helper()
-	i := slices.Index(baseNames, name)
-	require.True(m, i >= 0 && len(m.Nodes) == len(baseNames), "no entry %q", name)
+	i := slices.Index(m.names, name)
+	require.True(m, i >= 0 && len(m.Nodes) == len(m.names), "no entry %q", name)
 	return m.Nodes[i]
 }
+
+func (m *Model) index(n *Node) int { return slices.Index(m.Nodes, n) }
 
 // Judgements returns the entries with a judgement.
 func Judgements(m *Model) (list []*Node) {

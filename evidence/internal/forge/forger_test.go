@@ -39,8 +39,6 @@ func TestKnifeFolds(t *testing.T) {
 	assert.True(t, bytes.Equal(got, made.state.Canonical()), "%s\nwant %s", got, made.state.Canonical())
 }
 
-func (m *Model) index(n *Node) int { return slices.Index(m.Nodes, n) }
-
 // remove takes a node out; what follows it in its session follows the one before it.
 func (m *Model) remove(n *Node) {
 	m.Nodes = slices.Delete(m.Nodes, m.index(n), m.index(n)+1)
@@ -121,14 +119,6 @@ func (m *Model) bare(e Object) Object {
 		delete(k, "proof")
 	}
 	return c
-}
-
-func listOf(o Object, name string) (out []Object) {
-	list, _ := o[name].([]any)
-	for _, x := range list {
-		out = append(out, x.(Object))
-	}
-	return out
 }
 
 // encoded is base64.

@@ -53,6 +53,15 @@ func parseObject(t testing.TB, b []byte) Object {
 	return o
 }
 
+// listOf returns the objects of a list, and none if it is not there.
+func listOf(o Object, name string) (out []Object) {
+	list, _ := o[name].([]any)
+	for _, x := range list {
+		out = append(out, x.(Object))
+	}
+	return out
+}
+
 // canonical writes RFC 8785 for what records hold.
 func canonical(x any) []byte {
 	switch x := x.(type) {

@@ -33,7 +33,10 @@ func knowsPack(t *testing.T) (*Maker, []byte, evidence.Options) {
 
 // follow has the inputs of all judgements follow the log, in what they say of earlier entries: the
 // receipts that they name, and how much the sources said.
-func (m *Model) follow() {
+func (m *Model) follow() { m.followBut(nil) }
+
+// followBut has the inputs of all judgements but one follow the log.
+func (m *Model) followBut(one *Node) {
 	byHash := map[string]*Node{}
 	for _, n := range m.Nodes {
 		byHash[n.hash] = n
@@ -44,7 +47,7 @@ func (m *Model) follow() {
 	}
 	said := map[string]source{}
 	m.relate = func(n *Node) {
-		if d := n.D(); d != nil && m.Blobs[d["inputsHash"].(string)] != nil {
+		if d := n.D(); d != nil && n != one && m.Blobs[d["inputsHash"].(string)] != nil {
 			m.inputs(n, func(in Object) {
 				s := in["state"].(Object)
 				from, _ := s["from"].([]any)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,13 @@ func BaseLog(t testing.TB) *Maker {
 
 func baseLog(m *Maker) *Maker {
 	m.Helper()
-	m.Use(BasePolicy(3), MailPolicy)
+	return baseLogOf(m, nil, func() {}, baseNames)
+}
+
+// baseLogOf makes the base log under floors, with something after the second policy.
+func baseLogOf(m *Maker, floors []string, then func(), names []string) *Maker {
+	m.Helper()
+	m.Use(append(slices.Clone(floors), BasePolicy(3), MailPolicy)...)
 	a1 := m.Allowed(Ask{Session: "main", Tool: "fs.read", Args: `{"path":"/srv/a"}`, Who: Reader, key: "once"})
 	a2 := a1.Ran(`{"text":"a?~>"}`)
 	// d1
@@ -82,7 +89,8 @@ func baseLog(m *Maker) *Maker {
 	m.Denied(contracts.ReasonApprovalInvalid, write)                         // eu: it is used
 	m.Revoke(SeedK1)                                                         // t2
 	m.open(seedK2, [16]byte{})                                               // another process, another key
-	m.Use(BasePolicy(4), MailPolicy)
+	m.Use(append(slices.Clone(floors), BasePolicy(4), MailPolicy)...)
+	then()
 	box := &contracts.SandboxInfo{Module: crypto.Sum([]byte("wasm")), Profile: "none", Meter: 1,
 		Grants: &contracts.Sandbox{Env: []string{"LANG", "TZ"}, Files: map[string]string{
 			"/data": contracts.Hashed("a tree"), "/tmp/in": "read", "/tmp/out": "write"}}}
@@ -107,7 +115,7 @@ func baseLog(m *Maker) *Maker {
 		refuse: contracts.ReasonIntentMalformed})
 	m.Allowed(Ask{Session: "main", Tool: "fs.list", Args: `{}`, Who: Reader}) // o
 	n, err := m.Store.Size(m.Context())
-	require.True(m, err == nil && int(n) == len(baseNames), "%d entries, %d names, %v", n, len(baseNames), err)
+	require.True(m, err == nil && int(n) == len(names), "%d entries, %d names, %v", n, len(names), err)
 	return m
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"testing"
@@ -16,18 +17,44 @@ import (
 
 // merkle is RFC 6962, section 2.1, of leaves that have their 0x00 in front.
 func merkle(leaves [][]byte) [32]byte {
+	var hashes [][32]byte
+	for _, b := range leaves {
+		hashes = append(hashes, sha256.Sum256(b))
+	}
+	return treeOf(hashes)
+}
+
+// treeOf is the root over leaf hashes.
+func treeOf(leaves [][32]byte) [32]byte {
 	switch len(leaves) {
 	case 0:
 		return sha256.Sum256(nil)
 	case 1:
-		return sha256.Sum256(leaves[0])
+		return leaves[0]
 	}
 	k := 1
 	for 2*k < len(leaves) {
 		k *= 2
 	}
-	left, right := merkle(leaves[:k]), merkle(leaves[k:])
+	left, right := treeOf(leaves[:k]), treeOf(leaves[k:])
 	return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))
+}
+
+// rootOf is the root over the first n entries, whether they stand whole or their stubs do.
+func rootOf(m *Model, n int) [32]byte {
+	var leaves [][32]byte
+	for _, x := range m.Nodes[:n] {
+		leaves = append(leaves, bytesOf(x.hash))
+	}
+	return treeOf(leaves)
+}
+
+// bytesOf returns the 32 bytes of a digest in hex, and zeros for what is none.
+func bytesOf(digest string) (d [32]byte) {
+	if b, err := hex.DecodeString(digest); err == nil && len(b) == len(d) {
+		copy(d[:], b)
+	}
+	return d
 }
 
 func hexRoot(leaves [][]byte) string { return fmt.Sprintf("%x", merkle(leaves)) }
@@ -104,7 +131,13 @@ func cosignatureBy(t testing.TB, text, name string, as, by byte, at uint64) stri
 // cosignatures returns the lines of both witnesses.
 func cosignatures(t testing.TB, text string) string {
 	t.Helper()
-	return cosignature(t, text, SeedW1, CosignedAt) + cosignature(t, text, seedW2, CosignedAt+1)
+	return cosignaturesAt(t, text, CosignedAt)
+}
+
+// cosignaturesAt returns the lines of both, of which the second is one second later.
+func cosignaturesAt(t testing.TB, text string, at uint64) string {
+	t.Helper()
+	return cosignature(t, text, SeedW1, at) + cosignature(t, text, seedW2, at+1)
 }
 
 // LastOf returns a checkpoint of size n with that root, signed by the log key of m.

@@ -85,7 +85,7 @@ func TestOracleEvents(t *testing.T) {
 	at, step := 0, Sample(3)
 	about := func(name string) bool {
 		at++
-		other := strings.HasPrefix(name, "condense") || strings.HasPrefix(name, "tool-") // of no trust event
+		other := regexp.MustCompile("^(condense|gap|tool)-").MatchString(name) // of no trust event
 		return at%step == 0 && words.MatchString(name) && !other
 	}
 	otherwise := map[string]string{ // as the oracle finds too
@@ -293,7 +293,7 @@ func TestOracleGen(t *testing.T) {
 	}
 	t.Logf("%d mutations refused, %d more by name, %d no fault or another", refused, later, passed)
 	assert.Equal(t, idle, nothing, "the mutations that find nothing")
-	assert.True(t, refused >= 470 && later <= 40 && passed <= 75, "%d were refused, %d by name, and %d not",
+	assert.True(t, refused >= 470 && later <= 60 && passed <= 75, "%d were refused, %d by name, and %d not",
 		refused, later, passed)
 }
 

@@ -180,7 +180,7 @@ func TestRemovedEntries(t *testing.T) {
 		default:
 			heads++
 			kept := TakeApart(t, p.pack)
-			root := merkle(leavesOf(kept, size-1))
+			root := rootOf(kept, size-1)
 			o.Last = LastOf(kept, size-1, root, Origin)
 			r, err = verifyBytes(t, m.Build(), o)
 			assert.True(t, err == nil && r.History == evidence.Diverged && !r.Success(evidence.Intact),

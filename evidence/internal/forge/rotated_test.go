@@ -139,7 +139,7 @@ func TestMovedRevocation(t *testing.T) {
 	whole := TakeApart(t, w.pack)
 	for _, size := range []int{indexOf("t2") + 1, len(whole.Nodes)} {
 		r, err := verifyBytes(t, pack, evidence.Options{Trust: w.o.Trust,
-			Last: LastOf(whole, size, merkle(leavesOf(whole, size)), Origin)})
+			Last: LastOf(whole, size, rootOf(whole, size), Origin)})
 		assert.True(t, err == nil && r.History == evidence.Diverged && !r.Success(evidence.Intact),
 			"with one of size %d: %s, %v", size, r.History, err)
 	}
@@ -158,7 +158,7 @@ func TestLastOfRotated(t *testing.T) {
 	pack := m.Pack(evidence.Write)
 	whole := TakeApart(t, pack)
 	for size := 1; size <= 4; size++ {
-		root := merkle(leavesOf(whole, size))
+		root := rootOf(whole, size)
 		for seed, from := range map[byte][2]int{SeedL: {1, 2}, seedL2: {2, 4}} {
 			text := fmt.Sprintf("%s\n%d\n%s\n", Origin, size, encoded(root[:]))
 			good := signNote(t, text, Origin, seed)

@@ -197,7 +197,7 @@ var chainRows = []tampering{
 func entriesOf(m *Model) []byte {
 	var b []byte
 	for _, n := range m.Nodes {
-		b = append(append(b, n.Line...), '\n')
+		b = append(append(b, n.standing()...), '\n')
 	}
 	return b
 }

@@ -51,11 +51,11 @@ var checkpointRows = []tampering{
 	}), want: errMerkle},
 	{id: "M02", cut: marked(func(m *Model, text string) []byte {
 		n := len(m.Nodes) - 1
-		root := merkle(leavesOf(m, n))
+		root := rootOf(m, n)
 		return signNote(m, fmt.Sprintf("%s\n%d\n%s\n", Origin, n, crypto.AppendBase64(nil, root[:])), Origin, SeedL)
 	}), want: errMerkle},
 	{id: "M03", cut: wrongTree(func(m *Model) [32]byte {
-		root := merkle(leavesOf(m, len(m.Nodes)))
+		root := rootOf(m, len(m.Nodes))
 		root[7] ^= 4
 		return root
 	}), want: errMerkle},

@@ -23,7 +23,7 @@ func afterwards(note func(m *Model, text string) string) func(*Model, *evidence.
 
 // textOf returns the checkpoint of the first n entries, unsigned.
 func textOf(m *Model, n int) string {
-	root := merkle(leavesOf(m, n))
+	root := rootOf(m, n)
 	return fmt.Sprintf("%s\n%d\n%s\n", Origin, n, crypto.AppendBase64(nil, root[:]))
 }
 

@@ -2,6 +2,7 @@ package forge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,11 +34,12 @@ func becomes(kind, subject string, digest func(p Object) any, fields Object) fun
 		for _, k := range []string{"documents", "engine", "policy"} {
 			delete(p, k)
 		}
-		for k, v := range fields {
-			p[k] = v
-		}
+		maps.Copy(p, fields)
 		n.st["predicateType"] = "https://github.com/helmkernel/helm/" + kind + "/v1"
-		n.linked = func(st Object) { setSubject(st, subject, digest(p)) }
+		n.linked = func(st Object) {
+			maps.Copy(p, fields)
+			setSubject(st, subject, digest(p))
+		}
 	}
 }
 

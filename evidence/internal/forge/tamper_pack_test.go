@@ -340,7 +340,7 @@ var callerRows = []tampering{
 			o.Origin, o.Last = "", LastOf(m, 14, [32]byte{1}, Origin+"2")
 		}), want: errInput},
 	{id: "V10", o: given(func(m *Model, o *evidence.Options) {
-		root := merkle(leavesOf(m, 14))
+		root := rootOf(m, 14)
 		text := fmt.Sprintf("%s\n14\n%s\n", Origin, crypto.AppendBase64(nil, root[:]))
 		o.Last = []byte(text + "\n" + noteLine(m, signWith(m, seedK2, []byte(text)), SeedL))
 	}), want: errInput},

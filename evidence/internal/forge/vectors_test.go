@@ -147,15 +147,15 @@ func smallVectors(t *testing.T) (list []packVector) {
 		}
 		list = append(list, x)
 	}
-	root := merkle(leavesOf(model, n))
+	root := rootOf(model, n)
 	add(packVector{about: "trust state", trust: m.Trust})
 	add(packVector{about: "pinned key", key: Public(t, SeedK1)})
 	add(packVector{about: "nothing known of the signer"})
 	add(packVector{about: "fresh", trust: m.Trust, last: LastOf(model, n, root, Origin)})
 	add(packVector{about: "fresh, by a smaller checkpoint", trust: m.Trust,
-		last: LastOf(model, 4, merkle(leavesOf(model, 4)), Origin)})
+		last: LastOf(model, 4, rootOf(model, 4), Origin)})
 	add(packVector{about: "stale", trust: m.Trust, last: LastOf(model, n+1, root, Origin)})
-	add(packVector{about: "diverged", trust: m.Trust, last: LastOf(model, n, merkle(leavesOf(model, 5)), Origin)})
+	add(packVector{about: "diverged", trust: m.Trust, last: LastOf(model, n, rootOf(model, 5), Origin)})
 	add(packVector{about: "another history of the same length", trust: m.Trust, pack: SmallLog(t, 1).Pack(evidence.Write),
 		last: LastOf(model, n, root, Origin)})
 	add(packVector{about: "another pinned key", key: Public(t, SeedX), want: errKey})
@@ -272,7 +272,7 @@ var smallFaults = []struct {
 	{"another tool in the receipt", func(m *Model) { m.Nodes[3].P()["tool"] = "x" }, nil, errReference},
 	{"genesis of another trust state", func(m *Model) { m.Nodes[0].P()["trust"] = ones64 }, nil, errTrust},
 
-	{"a root of other entries", wrongTree(func(m *Model) [32]byte { return merkle(leavesOf(m, 5)) }), nil, errMerkle},
+	{"a root of other entries", wrongTree(func(m *Model) [32]byte { return rootOf(m, 5) }), nil, errMerkle},
 	{"the checkpoint of one entry more", remark(func(_ *Model, text string) string {
 		return strings.Replace(text, "\n6\n", "\n7\n", 1)
 	}), nil, errMerkle},

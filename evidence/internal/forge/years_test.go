@@ -1,0 +1,400 @@
+package forge
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/race"
+	"github.com/helmkernel/helm/receipts"
+)
+
+// The policies of random logs ask for all that a session knows: calls, receipts, messages and
+// facts, taint and labels, balances.
+const (
+	yearsFloor = `{"helm":"policy/v1","layer":"P0","name":"years","version":1,
+"budgets":[{"cost":1,"id":"reads","limit":1000,"per":"caller","tools":["list","look"],"window":"day"}],
+"condense":{"after":"24h","kept":"high"},"labels":["bank","web"],
+"rules":[{"id":"no-leak","deny":"note","when":{"session":"labels","has":"web"}},
+ {"id":"not-by-strangers","deny":"act","when":{"session":"tainted","eq":true}}]}`
+	yearsBundle = `{"helm":"policy/v1","layer":"P1","bundle":{"name":"desk","version":1},
+"budgets":[{"cost":1,"id":"task","limit":40,"per":"session","refund":"error","tools":["act","look","web"],
+ "window":"session"}],
+"requires":[{"id":"looked","tools":["act"],"any":[{"receipt":"list"},{"receipt":"look","same":["/path"]}]},
+ {"id":"rich","tools":["pay"],"all":[{"receipt":"list","that":{"fact":"n","ge":1}}]}],
+"rules":[{"id":"often","deny":"look","when":{"session":"calls","of":"look","gt":4}},
+ {"id":"stranger","deny":"note","unless":{"arg":"/to","from":["user","list#payee"]}},
+ {"id":"all","allow":["act","list","look","note","pay","web"]}],
+"tools":{
+ "act":{"effect":"write","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"},
+  "trusted":true},
+ "list":{"effect":"read","input":{"type":"object"},"labels":["bank"],"trusted":true,
+  "facts":{"n":{"count":""},"payee":"/*/to"},
+  "output":{"type":"array","items":{"type":"object","required":["to"],"properties":{"to":{"type":"string"}}}}},
+ "look":{"effect":"read","input":{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"},
+  "trusted":true},
+ "note":{"effect":"write","input":{"properties":{"to":{"type":"string"}},"required":["to"],"type":"object"},
+  "trusted":true},
+ "pay":{"effect":"write","risk":"high","input":{"type":"object"},"trusted":true},
+ "web":{"effect":"read","input":{"type":"object"},"labels":["web"]}}}`
+)
+
+// A wanderer makes a log at random, with condense entries in it.
+type wanderer struct {
+	*Maker
+	*rand.Rand
+	sessions []string
+	began    int
+	open     map[string][]*Called
+	known    []contracts.Digest // that may be named
+	ranges   int
+}
+
+// wander makes a log of about n entries.
+func wander(t testing.TB, seed uint64, n int) *Maker {
+	w := &wanderer{Maker: NewMaker(t), Rand: rand.New(rand.NewPCG(seed, 9)), open: map[string][]*Called{}}
+	w.Use(yearsFloor, yearsBundle)
+	for range 3 {
+		w.begin()
+	}
+	for range n {
+		w.step()
+	}
+	for w.ranges == 0 || w.IntN(2) == 0 {
+		w.step()
+		w.condense(2)
+	}
+	for range 8 {
+		w.step()
+	}
+	w.Checkpoint()
+	return w.Maker
+}
+
+func (w *wanderer) begin() {
+	w.began++
+	w.sessions = append(w.sessions, fmt.Sprint("chat-", w.began))
+}
+
+func (w *wanderer) step() {
+	w.Now += contracts.Time(w.Int64N(int64(day) / 8))
+	session := "main"
+	if w.IntN(6) > 0 {
+		session = w.sessions[w.IntN(len(w.sessions))]
+	}
+	if open := w.open[session]; len(open) > 0 && w.IntN(4) > 0 {
+		i := w.IntN(len(open))
+		w.open[session] = slices.Delete(slices.Clone(open), i, i+1)
+		w.end(open[i])
+		return
+	}
+	switch w.IntN(24) {
+	case 0, 1:
+		w.known = append(w.known, w.Say(session, fmt.Sprintf("pay DE%d, please", w.IntN(4))))
+	case 2, 3, 4:
+		i := w.IntN(len(w.sessions))
+		if s := w.sessions[i]; len(w.open[s]) == 0 {
+			w.Close(s)
+			w.sessions = slices.Delete(w.sessions, i, i+1)
+			w.begin()
+		}
+	case 5:
+		w.condense(1)
+	default:
+		w.call(session)
+	}
+}
+
+func (w *wanderer) call(session string) {
+	tool := []string{"act", "act", "list", "list", "look", "look", "look", "note", "note", "pay", "web"}[w.IntN(11)]
+	path := fmt.Sprintf(`{"path":"/%d"}`, w.IntN(3))
+	args := map[string]string{"act": path, "look": path, "note": fmt.Sprintf(`{"to":"DE%d"}`, w.IntN(4))}[tool]
+	if args == "" {
+		args = `{}`
+	}
+	a := Ask{Session: session, Tool: tool, Args: args, Who: contracts.Caller{ID: []string{"ada", "bob"}[w.IntN(2)]},
+		Drop: w.IntN(12) == 0}
+	if session != "main" && w.IntN(8) == 0 {
+		a.key = fmt.Sprint("key-", w.IntN(1<<40))
+	}
+	for range w.IntN(3) {
+		if n := len(w.known); n > 0 {
+			h := w.known[n-1-w.IntN(min(n, 12))]
+			if !slices.Contains(a.Parents, h) && h != w.Proofs.Chain(session).Last() {
+				a.Parents = append(a.Parents, h)
+			}
+		}
+	}
+	c := w.Call(a)
+	w.known = append(w.known, c.Entry)
+	if c.decision.Verdict == contracts.Allow {
+		w.open[session] = append(w.open[session], c)
+	}
+}
+
+func (w *wanderer) end(c *Called) {
+	var h contracts.Digest
+	switch w.IntN(10) {
+	case 0:
+		h = c.Failed(contracts.ReasonToolError)
+	case 1:
+		h = c.Failed(contracts.ReasonToolTimeout)
+	default:
+		output := `1`
+		if c.decision.Tool == "list" {
+			output = []string{`[]`, `[{"to":"DE1"}]`, `[{"to":"DE2"},{"to":"DE3"}]`}[w.IntN(3)]
+		}
+		h = c.End(receipts.Result{Reason: contracts.ReasonAllow, Output: []byte(output), Form: "jcs"}, w.IntN(3) > 0)
+	}
+	w.known = append(w.known, h)
+}
+
+// condense writes an entry over a random range, after some days.
+func (w *wanderer) condense(days int64) {
+	w.Now += contracts.Time(days) * day
+	n := len(w.model().Nodes)
+	from := w.IntN(n)
+	to := from + 1 + w.IntN(n-from)
+	if w.IntN(2) == 0 {
+		from, to = 0, n
+	}
+	set := w.Condense(from, to, to+w.IntN(n-to+1), w.Now-contracts.Time(w.Int64N(int64(day))))
+	if set != nil {
+		w.ranges++
+	}
+	w.known = slices.DeleteFunc(w.known, func(h crypto.Digest) bool { return slices.Contains(set, h) })
+}
+
+// sets are the entries of the log that are in a set.
+func (m *Model) sets() (list []*Node) {
+	for _, n := range m.Nodes {
+		list = append(list, n.members...)
+	}
+	return list
+}
+
+// TestStubsFold: whichever entries of a log's sets have stubs in their place, all else is as it is
+// with the entries, whose blobs were erased.
+func TestStubsFold(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	ranges, stubs, unseen, keys, nested := 0, 0, uint64(0), 0, 0
+	logs := 24 / Sample(4)
+	for seed := range uint64(logs) {
+		made := wander(t, seed, 140)
+		m := made.model()
+		pack := m.Build()
+		r := rand.New(rand.NewPCG(seed, 10))
+		root := func(size int) []byte { return LastOf(m, size, rootOf(m, size), Origin) }
+		o := evidence.Options{Trust: made.Trust, Origin: Origin}
+		whole, err := verifyBytes(t, pack, o)
+		require.True(t, err == nil && whole.Success(0) && len(whole.Condensed) > 0, "log %d: %+v, %v", seed, whole, err)
+		ranges += len(whole.Condensed)
+		set := m.sets()
+		for variant := range 4 {
+			for _, n := range m.Nodes {
+				m.whole(n)
+			}
+			gone, decisions := map[*Node]bool{}, uint64(0)
+			for _, n := range set {
+				if variant > 0 && r.IntN(2) == 0 {
+					continue
+				}
+				gone[n] = true
+				if n.D() != nil && m.Blobs[n.D()["inputsHash"].(string)] != nil {
+					decisions++
+				}
+			}
+			for n := range gone {
+				n.gone = true
+			}
+			m.forget()
+			stubbed := m.Build()
+			for n := range gone {
+				n.gone = false
+				stubs++
+				if n.D() != nil && n.D()["idempotency"] != nil {
+					keys++
+				}
+				if slices.ContainsFunc(m.Nodes, func(x *Node) bool { return slices.Contains(x.parents, n) && !gone[x] }) {
+					nested++
+				}
+			}
+			erased, err := verifyBytes(t, m.Build(), o)
+			require.NoError(t, err)
+			o := o
+			o.Last = root(1 + r.IntN(len(m.Nodes)))
+			got, err := verifyBytes(t, stubbed, o)
+			require.NoError(t, err, "log %d, variant %d", seed, variant)
+			assert.Equal(t, evidence.Fresh, got.History, "log %d, variant %d: root", seed, variant)
+			was := whole
+			was.History, was.Condensed = got.History, nil
+			for _, x := range whole.Condensed {
+				for _, n := range m.Nodes[x.Index].members {
+					if gone[n] {
+						x.Stubs++
+					}
+				}
+				was.Condensed = append(was.Condensed, x)
+			}
+			was.Erased, was.Replay = got.Erased, erased.Replay
+			was.Replay.NotReplayable, was.Replay.Entries = got.Replay.NotReplayable, got.Replay.Entries
+			assert.Equal(t, was, got, "log %d, variant %d", seed, variant)
+			assert.Equal(t, whole.Replay.Replayed-decisions, got.Replay.Replayed, "log %d, variant %d: replayed", seed,
+				variant)
+			unseen += got.Replay.Unseen
+		}
+	}
+	t.Logf("%d ranges, %d stubs, %d sources not seen, %d keys, %d named by others", ranges, stubs, unseen, keys, nested)
+	assert.True(t, ranges >= 2*logs && stubs >= 60*logs && unseen >= 10 && keys >= logs && nested >= 10*logs,
+		"too few of something")
+}
+
+// TestLiesOverStubs: what the inputs of a call say of a past of which stubs are left is compared
+// with the stubs.
+func TestLiesOverStubs(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	lies := map[string]func(s Object) bool{
+		"one call fewer": func(s Object) bool {
+			for _, x := range listOf(s, "calls") {
+				if n := intOf(x["count"]); n > 0 {
+					x["count"] = n - 1
+					return true
+				}
+			}
+			return false
+		},
+		"one call more": func(s Object) bool {
+			for _, x := range listOf(s, "calls") {
+				x["count"] = intOf(x["count"]) + 1
+				return true
+			}
+			return false
+		},
+		"no receipt": func(s Object) bool {
+			for _, x := range listOf(s, "receipts") {
+				if x["entry"] != nil && x["same"] == nil {
+					delete(x, "entry")
+					delete(x, "time")
+					delete(x, "facts")
+					return true
+				}
+			}
+			return false
+		},
+		"a receipt of another time": func(s Object) bool {
+			for _, x := range listOf(s, "receipts") {
+				if x["entry"] != nil {
+					x["time"] = "2026-01-01T00:00:00.000Z"
+					return true
+				}
+			}
+			return false
+		},
+		"another receipt": func(s Object) bool {
+			for _, x := range listOf(s, "receipts") {
+				if x["entry"] != nil {
+					x["entry"] = ones64
+					return true
+				}
+			}
+			return false
+		},
+		"a source that said less": func(s Object) bool {
+			for _, x := range listOf(s, "from") {
+				if n := intOf(x["count"]); n > 0 {
+					x["count"] = n - 1
+					return true
+				}
+			}
+			return false
+		},
+		"a source that said something else": func(s Object) bool {
+			for _, x := range listOf(s, "from") {
+				if intOf(x["count"]) > 0 && x["source"] != "user" {
+					x["state"] = ones64
+					return true
+				}
+			}
+			return false
+		},
+		"tainted or not": func(s Object) bool {
+			was, ok := s["tainted"].(bool)
+			s["tainted"] = !was
+			return ok
+		},
+		"a label less": func(s Object) bool {
+			list, _ := s["labels"].([]any)
+			if len(list) > 0 {
+				s["labels"] = list[1:]
+			}
+			return len(list) > 0
+		},
+		"a balance of an ALLOW": func(s Object) bool {
+			for _, x := range listOf(s, "budgets") {
+				x["spent"] = intOf(x["spent"]) + 1
+				return true
+			}
+			return false
+		},
+	}
+	tried := map[string]int{}
+	for seed := range uint64(12 / Sample(3)) {
+		made := wander(t, 100+seed, 140)
+		whole := made.model().Build()
+		o := evidence.Options{Trust: made.Trust, Origin: Origin}
+		apart := func() *Model {
+			m := TakeApart(t, whole)
+			m.by = made.By
+			m.Build()
+			m.letGo(m.sets()...)
+			m.Build()
+			return m
+		}
+		base := apart()
+		past := map[string]bool{} // sessions that have stubs
+		for i, n := range base.Nodes {
+			session := n.Text("session")
+			past[session] = past[session] || n.gone
+			for _, x := range n.parents {
+				past[session] = past[session] || x.gone
+			}
+			if n.gone || n.D() == nil || !past[session] || base.Blobs[n.D()["inputsHash"].(string)] == nil {
+				continue
+			}
+			for _, name := range slices.Sorted(maps.Keys(lies)) {
+				if tried[name] >= 12 || name == "a balance of an ALLOW" && n.D()["verdict"] != "ALLOW" {
+					continue
+				}
+				s := parseObject(t, base.Blobs[n.D()["inputsHash"].(string)])["state"].(Object)
+				if !lies[name](s) {
+					continue
+				}
+				m := apart()
+				m.inputs(m.Nodes[i], func(in Object) { lies[name](in["state"].(Object)) })
+				lie := m.Nodes[i].D()["inputsHash"]
+				m.followBut(m.Nodes[i])
+				r, err := verifyBytes(t, m.Build(), o)
+				require.Equal(t, lie, m.Nodes[i].D()["inputsHash"], "the lie was mended")
+				mustRefuse(t, r, err, errReplay)
+				if f := r.Fault; f != nil {
+					assert.Equal(t, int64(i), f.Entry, "%s: %v", name, f)
+				}
+				tried[name]++
+			}
+		}
+	}
+	t.Log(tried)
+	for name := range lies {
+		assert.GreaterOrEqual(t, tried[name], 6/Sample(3), name)
+	}
+}
