@@ -30,9 +30,11 @@ func (l *linter) condense() {
 	for _, d := range terms {
 		switch {
 		case without != "":
-			l.find(idle, d, "/condense", "no entry is ever let go of: "+without+" has no condense", "add it there, or remove it")
+			l.find(idle, d, "/condense",
+				"no entry is ever let go of: "+without+" has no condense", "add it there, or remove it")
 		case !some && d.root.Get("condense").Get("kept").Text() == least:
-			l.find(idle, d, "/condense/kept", "no entry is ever let go of: no tool has a risk below "+least, "remove condense")
+			l.find(idle, d, "/condense/kept",
+				"no entry is ever let go of: no tool has a risk below "+least, "remove condense")
 		}
 	}
 }

@@ -14,7 +14,8 @@ func (f floor) readCondense(p docValue) {
 	}
 	if kept, ok := f.need(p, "kept"); ok {
 		if kept.v.Text() == grammar.Risks[0] {
-			f.refuse(kept.at, "keeps the calls of every tool", "write medium or high, or remove condense: without it every call is kept")
+			f.refuse(kept.at, "keeps the calls of every tool",
+				"write medium or high, or remove condense: without it every call is kept")
 		} else {
 			f.oneOf(kept, grammar.Kept...)
 		}
