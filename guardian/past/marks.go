@@ -18,7 +18,8 @@ type Mark uint32
 
 // Marks holds the mark that the session of each entry of a log had just after the entry, of closed
 // sessions too. [Session.Mark] adds to it, and [Session.Marks] reads it for the parents of a call,
-// without the lock of their sessions. It takes 4 bytes an entry, from the first that has a mark.
+// without the lock of their sessions. It takes 4 bytes an entry, from the first that has a mark,
+// and next to nothing for one that was forgotten ([Marks.Forget]).
 //
 // Nothing is in the zero Marks. It is safe for concurrent use by multiple goroutines, and must not
 // be copied.
@@ -32,8 +33,14 @@ type Marks struct {
 	numbers map[string]int
 }
 
-// A page has the marks of entries whose indexes follow one another.
-type page [4096]atomic.Uint32
+// A page has the marks of entries whose indexes follow one another: all of them, or those alone
+// that were not forgotten.
+type page struct {
+	all  *[pageSize]atomic.Uint32
+	left *remnant // if all is nil
+}
+
+const pageSize = 4096
 
 // A set is the meaning of a mark. A log may have as many sets as entries, and a session many
 // labels, so a label takes a bit, and few labels are also kept as they are read.
@@ -46,16 +53,20 @@ const fewLabels = 16
 
 // of returns the mark of the entry at an index, the zero Mark if none was set.
 func (m *Marks) of(index uint64) Mark {
-	if p := m.page(index); p != nil {
-		return Mark(p[index%uint64(len(p))].Load())
+	p := m.page(index)
+	switch {
+	case p == nil:
+		return 0
+	case p.all != nil:
+		return Mark(p.all[index%pageSize].Load())
 	}
-	return 0
+	return p.left.of(index % pageSize)
 }
 
 // page returns the page of an index, or nil if no entry of it has a mark.
 func (m *Marks) page(index uint64) *page {
 	pages := m.pages.Load()
-	if n := index / uint64(len(page{})); pages != nil && n < uint64(len(*pages)) {
+	if n := index / pageSize; pages != nil && n < uint64(len(*pages)) {
 		return (*pages)[n].Load()
 	}
 	return nil
@@ -70,14 +81,14 @@ func (m *Marks) put(index uint64, x Mark) {
 	if p == nil {
 		p = m.add(index)
 	}
-	p[index%uint64(len(p))].Store(uint32(x))
+	p.all[index%pageSize].Store(uint32(x))
 }
 
 // add returns the page of an index, and makes it if there is none.
 func (m *Marks) add(index uint64) *page {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := index / uint64(len(page{}))
+	n := index / pageSize
 	pages := m.pages.Load()
 	if pages == nil || n >= uint64(len(*pages)) {
 		more := make([]atomic.Pointer[page], n+n/4+1)
@@ -91,7 +102,7 @@ func (m *Marks) add(index uint64) *page {
 	}
 	p := (*pages)[n].Load()
 	if p == nil {
-		p = new(page)
+		p = &page{all: new([pageSize]atomic.Uint32)}
 		(*pages)[n].Store(p)
 	}
 	return p

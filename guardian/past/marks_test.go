@@ -186,7 +186,7 @@ func TestMarksMemory(t *testing.T) {
 			pages++
 		}
 	}
-	assert.Equal(t, size/2/len(page{}), pages)
+	assert.Equal(t, size/2/pageSize, pages)
 	assert.LessOrEqual(t, 8*len(*m.pages.Load())+16<<10*pages, 4*size/2+4096)
 	label := []string{"web"}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.Mark(&m, size-1, []uint64{1, size - 2}, true, label) }))
