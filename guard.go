@@ -336,7 +336,7 @@ func (c *call) place(p *placement) {
 	log := c.k.shared.log
 	slot, err := log.Place(p.session.chain, c.inputs.Time, c.parents, r.take)
 	switch {
-	case err == errStale:
+	case err == errStale, err == proofgraph.ErrUnknownParent: // that was let go of meanwhile
 		p.stale = true
 	case err != nil:
 		p.err = err

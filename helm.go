@@ -59,6 +59,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,12 +69,11 @@ import (
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/admission"
+	"github.com/helmkernel/helm/internal/archivist"
 	"github.com/helmkernel/helm/internal/contain"
-	"github.com/helmkernel/helm/internal/cosigned"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/notary"
 	"github.com/helmkernel/helm/internal/priormarks"
-	"github.com/helmkernel/helm/internal/proofs"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -124,7 +124,9 @@ type shared struct {
 	marks  past.Marks                     // of all entries, those of closed sessions too
 	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
 
-	notary *notary.Notary
+	notary  *notary.Notary
+	archive *archivist.Archivist
+	marked  atomic.Uint64 // size of the latest checkpoint
 
 	policies policyLog
 	epoch    atomic.Uint64 // how often stacks were swapped
@@ -172,6 +174,7 @@ func New(o Options) (*Kernel, error) {
 		Every: o.Checkpoint.Every, After: o.Checkpoint.After, Done: o.Checkpoint.Done, Sign: sh.checkpoint,
 		Failed: func(err error) { sh.observe(context.Background(), Event{Why: "checkpoint", Err: err}) },
 	})
+	sh.archive = archivist.New(o.Store, documentsOf(o.Policy))
 	k := &Kernel{shared: sh}
 	sh.root = k
 	if err := k.open(context.Background()); err != nil {
@@ -206,22 +209,18 @@ func (k *Kernel) open(ctx context.Context) error {
 		return err
 	}
 	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now,
-		Grown: sh.notary.Grown}
+		Grown: sh.grown}
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
 	}
-	prior := &priorLog{
-		origin:   o.Origin,
-		trust:    o.initial,
-		revoked:  map[contracts.Digest]uint64{},
-		policies: &sh.policies,
-		ledger:   &sh.ledger,
-		open:     map[contracts.Digest]openCall{},
-		sessions: map[string]*priorSession{},
-		marks:    priormarks.New(),
-		last:     o.last,
+	prior := sh.newPrior()
+	begin.Condensed = func(log *proofgraph.Log, index uint64, c *contracts.Condense) (iter.Seq[uint64], error) {
+		return sh.archive.Condensed(ctx, log, index, c)
 	}
 	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
+		return err
+	}
+	if err := sh.archive.Opened(); err != nil {
 		return err
 	}
 	if err := o.last.Err(); err != nil {
@@ -267,92 +266,13 @@ func (k *Kernel) Policy() *guardian.Policy {
 	return k.current()
 }
 
-// Checkpoint signs the log as it is now, stores the signed note durably and returns it. A pack
-// reaches to the latest checkpoint.
-func (k *Kernel) Checkpoint(ctx context.Context) (proofgraph.Checkpoint, error) {
-	if k.none() {
-		return proofgraph.Checkpoint{}, errNoKernel
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	if err := k.enter(0); err != nil {
-		return proofgraph.Checkpoint{}, err
-	}
-	defer k.leave()
-	return k.shared.checkpoint(ctx)
-}
-
+// checkpoint makes a checkpoint, which the notary is told of.
 func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err error) {
 	defer contain.Error(&err, "helm: checkpoint: the context")
 	if c, err = sh.log.Checkpoint(ctx); err == nil {
 		sh.notary.Made(c)
 	}
 	return c, err
-}
-
-// ErrOlder is returned by [Kernel.Cosigned] for a checkpoint of the log that is not the latest one.
-var ErrOlder = cosigned.ErrOlder
-
-// Cosigned keeps cosignatures of the log's latest checkpoint: a host has a checkpoint cosigned
-// (Options.Checkpoint.Done is the place for it) and passes the note with the lines of witnesses.
-// Those lines that verify by Options.Checkpoint.Witnesses are durable in the store when Cosigned
-// returns nil, and so in packs that are written after that. A note of up to 16 lines is stored: the
-// log's, and the latest of each witness. All other lines are dropped. It is an error if none
-// verifies.
-//
-// Of a note that has not the three lines of the latest checkpoint nothing is stored. If it is of an
-// earlier one, signed by a log key, and the log begins with those entries, the error is [ErrOlder].
-// A quorum that has cosigned it counts all the same, until the process ends.
-//
-// All kernels over the log take cosignatures, also those that are closed, and while the kernel that
-// [New] made closes. When the log is sealed none does. If the lines cannot be stored it is sealed.
-func (k *Kernel) Cosigned(ctx context.Context, note []byte) error {
-	if k.none() {
-		return errNoKernel
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	sh := k.shared
-	if err := sh.options.cosigned.Add(ctx, sh.log, sh.options.Store, sh.trust.Load(), note); err != nil {
-		return fmt.Errorf("helm: cosigned: %w", err)
-	}
-	return nil
-}
-
-// Inclusion returns the proof that the first size entries of the log have the one with that index,
-// as evidence.Inclusion does: see there for what was checked. Size is at most the number of durable
-// entries. It reads the store alone, so it goes on when the kernel is sealed or closed, until the
-// store is. All kernels over the log return the same.
-func (k *Kernel) Inclusion(ctx context.Context, index, size uint64) ([]contracts.Digest, error) {
-	if k.none() {
-		return nil, errNoKernel
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	proof, err := proofs.Inclusion(ctx, k.shared.options.Store, index, size)
-	if err != nil {
-		return nil, fmt.Errorf("helm: inclusion: %w", err)
-	}
-	return proof, nil
-}
-
-// Consistency returns the proof that the first to entries of the log begin with the first from, as
-// evidence.Consistency does. From is at least 1. Otherwise it is like [Kernel.Inclusion].
-func (k *Kernel) Consistency(ctx context.Context, from, to uint64) ([]contracts.Digest, error) {
-	if k.none() {
-		return nil, errNoKernel
-	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	proof, err := proofs.Consistency(ctx, k.shared.options.Store, from, to)
-	if err != nil {
-		return nil, fmt.Errorf("helm: consistency: %w", err)
-	}
-	return proof, nil
 }
 
 // session returns the session with that name. It may be new.
@@ -370,6 +290,14 @@ func (sh *shared) session(name string) *session {
 		sh.sessions[name] = s
 	}
 	return s
+}
+
+// grown is told how many entries are durable, and of how many the latest checkpoint is. It never
+// waits, since the log's lock is held.
+func (sh *shared) grown(size, marked uint64) {
+	sh.archive.Grown(size)
+	sh.marked.Store(marked)
+	sh.notary.Grown(size, marked)
 }
 
 // maxBehind is how far the clocks of two machines may be apart that keep one log in turn.

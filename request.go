@@ -248,12 +248,16 @@ func (c *call) after(refs []contracts.Ref) {
 	for _, r := range refs {
 		index, ok := c.k.shared.log.Lookup(r.Hash)
 		if !ok || index != r.Index || len(refs) > contracts.MaxParents {
-			c.malformed("after: more than 32 entries, or one that is not in this log")
-			c.parents, c.ancestors = c.parents[:0], c.ancestors[:0]
+			c.unknown()
 			return
 		}
 		c.parents, c.ancestors = append(c.parents, r.Hash), append(c.ancestors, index)
 	}
+}
+
+func (c *call) unknown() {
+	c.malformed("after: more than 32 entries, or one that is not in this log, or that it has let go of")
+	c.parents, c.ancestors = c.parents[:0], c.ancestors[:0]
 }
 
 // bind finds the driver and asks for its declarations. One that is not asked, or does not answer,
@@ -358,9 +362,15 @@ func (c *call) read() (err error) {
 	return nil
 }
 
-// follow reads the call again if another stack judges now: its defaults and limits may differ.
-// The caller holds no lock.
+// follow reads the call again if another stack judges now: its defaults and limits may differ. It
+// looks the parents up again, of which a condense entry may have let go. The caller holds no lock.
 func (c *call) follow() {
+	for _, p := range c.parents {
+		if _, ok := c.k.shared.log.Lookup(p); !ok {
+			c.unknown()
+			break
+		}
+	}
 	policy := c.k.current()
 	if policy == c.policy {
 		return

@@ -2,7 +2,6 @@ package helm
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,9 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/guardian/past"
+	"github.com/helmkernel/helm/internal/archivist"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/internal/priormarks"
@@ -29,11 +30,32 @@ type priorLog struct {
 	size     uint64
 	policies *policyLog
 	ledger   *past.Ledger
-	open     map[contracts.Digest]openCall // by the hash of the decision
+	open     map[uint64]openCall // by the index of the decision
 	sessions map[string]*priorSession
 	approved []approvedCall
 	marks    *priormarks.Fold
 	last     *lastseen.Checkpoint
+	archive  *archivist.Archivist
+	hashes   map[contracts.Digest]uint64 // of open, which receipts name
+	entries  map[uint64]contracts.Digest // PolicyHashes by the index of the policy entry, which stubs name
+}
+
+// newPrior returns the fold of no entries.
+func (sh *shared) newPrior() *priorLog {
+	return &priorLog{
+		origin:   sh.options.Origin,
+		trust:    sh.options.initial,
+		revoked:  map[contracts.Digest]uint64{},
+		policies: &sh.policies,
+		ledger:   &sh.ledger,
+		open:     map[uint64]openCall{},
+		sessions: map[string]*priorSession{},
+		marks:    priormarks.New(),
+		last:     sh.options.last,
+		archive:  sh.archive,
+		hashes:   map[contracts.Digest]uint64{},
+		entries:  map[uint64]contracts.Digest{},
+	}
 }
 
 // A priorSession is the state of a session that is not closed.
@@ -51,60 +73,100 @@ type approvedCall struct {
 
 // An openCall was permitted and has no receipt.
 type openCall struct {
-	index   uint64
+	hash    contracts.Digest
 	session string
-	record  *contracts.DecisionRecord
+	policy  contracts.Digest
+	tool    string
+	key     string // its idempotency key
+	charges []contracts.Charge
+	record  *contracts.DecisionRecord // nil if a stub is left of the decision
 }
 
-// add folds one entry.
-func (l *priorLog) add(index uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-	l.size = index + 1
-	if st.Genesis != nil && st.Genesis.Trust != l.trust.Digest() {
-		return errors.New("entry 0: the log began with another trust state")
+// add folds one line. A stub takes the part of its entry, as if nothing that the entry names could
+// be read.
+func (l *priorLog) add(x proofgraph.Line) error {
+	l.size = x.Index + 1
+	l.archive.Line(&x)
+	run, err := l.fold(&x)
+	if err == nil {
+		session, parents := sessionOf(&x), x.Parents
+		err = l.marks.Add(session, parents, run)
 	}
-	if _, ok := l.trust.Key(st.Key, registry.Kernel, index); !ok {
-		return fmt.Errorf("entry %d: not of a kernel key of the log's trust state there", index)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", x.Index, err)
 	}
-	var run *contracts.DecisionRecord // of the receipt
-	if st.Receipt != nil {
-		run = l.open[st.Receipt.DecisionHash].record
-	}
-	if err := l.fold(index, hash, st); err != nil {
-		return err
-	}
-	if err := l.marks.Add(st, run); err != nil {
-		return fmt.Errorf("entry %d: %w", index, err)
-	}
-	l.last.Add(hash, l.trust)
+	l.last.Add(x.Hash, l.trust)
 	return nil
 }
 
-func (l *priorLog) fold(index uint64, hash contracts.Digest, st *contracts.Statement) error {
+func sessionOf(x *proofgraph.Line) string {
+	if x.Stub != nil {
+		return x.Stub.Session
+	}
+	return x.Statement.Session
+}
+
+// fold folds one line, and returns the run that it is the receipt of, or nil.
+func (l *priorLog) fold(x *proofgraph.Line) (*priormarks.Run, error) {
+	if x.Stub != nil {
+		return l.foldStub(x)
+	}
+	st := x.Statement
+	if st.Genesis != nil && st.Genesis.Trust != l.trust.Digest() {
+		return nil, errors.New("the log began with another trust state")
+	}
+	if _, ok := l.trust.Key(st.Key, registry.Kernel, x.Index); !ok {
+		return nil, errors.New("not of a kernel key of the log's trust state there")
+	}
 	switch {
 	case st.Genesis != nil:
 	case st.Trust != nil:
-		return l.addTrust(index, st.Trust)
+		return nil, l.addTrust(x.Index, st.Trust)
 	case st.Policy != nil:
 		l.policies.add(st.Policy, nil)
+		l.marks.Policy(st.Policy)
+		l.entries[x.Index] = st.Policy.Policy
+	case st.Condense != nil: // the log and the archivist know its set
 	case st.Decision != nil:
-		return l.addDecision(index, hash, st)
+		return nil, l.addDecision(x.Index, x.Hash, st)
 	case st.Receipt != nil && st.Receipt.Decision == nil:
-		return l.addReceipt(index, hash, st)
+		return l.addReceipt(x, st)
 	case st.Receipt != nil: // a denial leaves nothing
 	case st.Close != nil:
 		delete(l.sessions, st.Session)
+		l.marks.Close(st.Session)
 	case st.Message != nil:
 		l.session(st.Session).past.Message(st.Message.TextHash, "")
 	default:
-		return fmt.Errorf("entry %d: %s entries are not supported by this version of helm", index, st.Kind())
+		return nil, fmt.Errorf("%s entries are not supported by this version of helm", st.Kind())
 	}
-	return nil
+	return nil, nil
+}
+
+// foldStub folds a stub.
+func (l *priorLog) foldStub(x *proofgraph.Line) (*priormarks.Run, error) {
+	s := x.Stub
+	if d := s.Decision; d != nil {
+		policy, ok := l.entries[d.Policy]
+		if !ok {
+			return nil, fmt.Errorf("policy: entry %d is no policy entry", d.Policy)
+		}
+		call := openCall{x.Hash, s.Session, policy, d.Tool, d.Idempotency, d.Charges, nil}
+		b := &binding{tool: d.Tool, decision: x.Index} // of arguments that no call has
+		return nil, l.permit(x.Index, call, s.Time, b)
+	}
+	r, reason := s.Receipt, contracts.ReasonAllow
+	if r.Outcome == contracts.Failed { // no other failure goes
+		reason = contracts.ReasonToolError
+	}
+	return l.finish(x, r.Decision, s.Time, &contracts.Receipt{
+		Outcome: r.Outcome, Reason: reason, Settled: r.Settled, FactsHash: r.FactsHash})
 }
 
 func (l *priorLog) addTrust(index uint64, t *contracts.TrustRecord) error {
 	next, err := l.trust.Apply(t, l.origin, index)
 	if err != nil {
-		return fmt.Errorf("entry %d: %w", index, err)
+		return err
 	}
 	l.trust = next
 	if t.Event.Type == "revoke" {
@@ -115,50 +177,76 @@ func (l *priorLog) addTrust(index uint64, t *contracts.TrustRecord) error {
 
 func (l *priorLog) addDecision(index uint64, hash contracts.Digest, st *contracts.Statement) error {
 	d := st.Decision
-	if err := l.ledger.Charge(d.Charges); err != nil {
-		return fmt.Errorf("entry %d: charges: %w", index, err)
+	call := openCall{hash, st.Session, d.PolicyHash, d.Tool, d.Idempotency, d.Charges, d}
+	return l.permit(index, call, st.Time, &binding{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index})
+}
+
+// permit folds an ALLOW, which binds its idempotency key, if it has one.
+func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, b *binding) error {
+	if err := l.ledger.Charge(c.charges); err != nil {
+		return fmt.Errorf("charges: %w", err)
 	}
-	l.open[hash] = openCall{index, st.Session, d}
-	s := l.session(st.Session)
-	if len(d.Approvals) == 0 {
-		s.past.Allow(d, st.Time, nil)
+	l.open[index], l.hashes[c.hash] = c, index
+	s := l.session(c.session)
+	if c.record == nil || len(c.record.Approvals) == 0 {
+		s.past.Allow(&contracts.DecisionRecord{Tool: c.tool}, at, nil)
 	} else {
-		l.approved = append(l.approved, approvedCall{st.Session, st.Time, d})
+		l.approved = append(l.approved, approvedCall{c.session, at, c.record})
 	}
-	if d.Idempotency != "" {
+	if c.key != "" {
 		if s.bindings == nil {
 			s.bindings = map[string]*binding{}
 		}
-		s.bindings[d.Idempotency] = &binding{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index}
+		s.bindings[c.key] = b
 	}
 	return nil
 }
 
-func (l *priorLog) addReceipt(index uint64, hash contracts.Digest, st *contracts.Statement) error {
-	r := st.Receipt
-	call, ok := l.open[r.DecisionHash]
-	if ok {
-		if err := l.ledger.Settle(call.record.Charges, r.Settled, r.Reason); err != nil {
-			return fmt.Errorf("entry %d: settled: %w", index, err)
-		}
+// addReceipt folds a receipt of an ALLOW.
+func (l *priorLog) addReceipt(x *proofgraph.Line, st *contracts.Statement) (*priormarks.Run, error) {
+	decision, ok := l.hashes[st.Receipt.DecisionHash]
+	if !ok {
+		return nil, errNoCall
 	}
-	if !ok || call.session != st.Session {
-		return fmt.Errorf("entry %d: a receipt of no decision of its session that lacks one", index)
+	if i := slices.Index(x.Parents, decision); i >= 0 { // of the same session
+		x.Parents = slices.Delete(x.Parents, i, i+1)
 	}
-	l.close(r.DecisionHash, index)
-	if r.Outcome == contracts.Executed && st.Session != contracts.DefaultSession {
-		run := past.Run{Tool: r.Tool, Decision: call.index, Receipt: index, Entry: hash, Time: st.Time}
-		l.session(st.Session).past.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
+	return l.finish(x, decision, st.Time, st.Receipt)
+}
+
+var errNoCall = errors.New("a receipt of no decision of its session that lacks one")
+
+// finish folds a receipt, which has what a stub has of one, and returns its run.
+func (l *priorLog) finish(
+	x *proofgraph.Line, decision uint64, at contracts.Time, r *contracts.Receipt,
+) (*priormarks.Run, error) {
+	call, ok := l.open[decision]
+	if !ok || call.session != sessionOf(x) {
+		return nil, errNoCall
 	}
-	return nil
+	if err := l.ledger.Settle(call.charges, r.Settled, r.Reason); err != nil {
+		return nil, fmt.Errorf("settled: %w", err)
+	}
+	l.close(decision, x.Index)
+	if r.Outcome == contracts.Executed && call.session != contracts.DefaultSession {
+		run := past.Run{Tool: call.tool, Decision: decision, Receipt: x.Index, Entry: x.Hash, Time: at}
+		l.session(call.session).past.Execute(run, crypto.Value{}, past.Facts{Digest: r.FactsHash})
+	}
+	return call.run(r), nil
+}
+
+// run returns the run of a receipt.
+func (c *openCall) run(r *contracts.Receipt) *priormarks.Run {
+	return priormarks.RunOf(r, c.tool, c.policy)
 }
 
 // close notes the receipt of an open call.
-func (l *priorLog) close(decision contracts.Digest, receipt uint64) {
+func (l *priorLog) close(decision, receipt uint64) {
 	call := l.open[decision]
 	delete(l.open, decision)
+	delete(l.hashes, call.hash)
 	if s := l.sessions[call.session]; s != nil {
-		if b := s.bindings[call.record.Idempotency]; b != nil {
+		if b := s.bindings[call.key]; b != nil {
 			b.receipt = receipt
 		}
 	}
@@ -185,9 +273,10 @@ func (sh *shared) restore(l *priorLog) error {
 	var reader contracts.Reader
 	from := logReader{store: sh.options.Store}
 	state := func(session string) *past.Session { return &l.session(session).past }
-	if err := l.marks.Restore(&sh.marks, sh.log.Lookup, state, from.fetch); err != nil {
+	if err := l.marks.Restore(&sh.marks, state, from.fetch); err != nil {
 		return err
 	}
+	sh.marks.Forget(sh.archive.Members(), l.size)
 	for _, a := range l.approved {
 		var nonces []string
 		in, err := from.inputs(&reader, a.record.InputsHash)
@@ -208,6 +297,18 @@ func (sh *shared) restore(l *priorLog) error {
 		s.bindings, s.past = prior.bindings, prior.past
 	}
 	return nil
+}
+
+// documentsOf returns a function that returns the bytes of a document of a policy, or nil.
+func documentsOf(p *guardian.Policy) func(contracts.Digest) []byte {
+	return func(digest contracts.Digest) []byte {
+		for i, d := range p.Record().Documents {
+			if d.Digest == digest {
+				return p.Document(i).Canonical
+			}
+		}
+		return nil
+	}
 }
 
 // storeRequired reads the blobs without which no pack can be written: the initial trust state and
@@ -263,22 +364,22 @@ func (sh *shared) storeRequired(ctx context.Context, size uint64) (err error) {
 // settleUnfinished writes a receipt OUTCOME_UNKNOWN for each call that the process before permitted
 // and did not finish, in log order.
 func (sh *shared) settleUnfinished(l *priorLog) error {
-	hashes := slices.SortedFunc(maps.Keys(l.open), func(a, b contracts.Digest) int {
-		return cmp.Compare(l.open[a].index, l.open[b].index)
-	})
-	for _, hash := range hashes {
-		call := l.open[hash]
-		receipt := receipts.Unknown(call.record, hash)
+	for _, index := range slices.Sorted(maps.Keys(l.open)) {
+		call := l.open[index]
+		if call.record == nil {
+			return fmt.Errorf("entry %d: the stub of a decision without its receipt", index)
+		}
+		receipt := receipts.Unknown(call.record, call.hash)
 		var b brought
 		var err error
-		b.taints, b.labels, err = l.marks.Brings(call.record, receipt, logReader{store: sh.options.Store}.fetch)
+		b.taints, b.labels, err = l.marks.Brings(call.run(receipt), logReader{store: sh.options.Store}.fetch)
 		if err != nil {
-			return fmt.Errorf("entry %d: %w", call.index, err)
+			return fmt.Errorf("entry %d: %w", index, err)
 		}
 		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt, nil)
 		s := sh.session(call.session)
 		s.mu.Lock()
-		slot, err := sh.record(s, st, []contracts.Digest{hash}, settle, b)
+		slot, err := sh.record(s, st, []contracts.Digest{call.hash}, settle, b)
 		s.mu.Unlock()
 		if err == nil {
 			err = slot.Wait()
@@ -286,7 +387,7 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 		if err != nil {
 			return err
 		}
-		l.close(hash, slot.Index())
+		l.close(index, slot.Index())
 		_, declared := sh.options.Policy.Limits(receipt.Tool)
 		sh.observe(context.Background(), Event{
 			Tool:     receipt.Tool,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/bench/peers"
-	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -136,16 +135,16 @@ func (g *guarded) check() error {
 		LogKey: crypto.DeriveLogKey(g.host.key), Trust: trust.Canonical()}
 	allowed := 0
 	_, err = proofgraph.Open(context.Background(), s, o,
-		func(index uint64, e contracts.Entry, _ contracts.Digest, st *contracts.Statement) error {
-			switch {
+		func(l proofgraph.Line) error {
+			switch st := l.Statement; {
 			case st.Decision != nil:
 				allowed++
 			case st.Receipt != nil:
-				if sum, ok := want[index]; !ok || sum != maphash.Bytes(g.seed, e) {
-					return fmt.Errorf("receipt %d was not acknowledged, or is another", index)
+				if sum, ok := want[l.Index]; !ok || sum != maphash.Bytes(g.seed, l.Bytes) {
+					return fmt.Errorf("receipt %d was not acknowledged, or is another", l.Index)
 				}
-				if delete(want, index); len(want)%50 == 0 {
-					if _, err := receipts.Open(e, trust, index); err != nil {
+				if delete(want, l.Index); len(want)%50 == 0 {
+					if _, err := receipts.Open(l.Bytes, trust, l.Index); err != nil {
 						return err
 					}
 				}

@@ -154,7 +154,7 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		last.Seal(over)
 		l, err := Open(context.Background(), w.memory, w.options,
-			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error {
+			func(Line) error {
 				n++
 				return nil
 			})

@@ -15,7 +15,8 @@ type Chain struct {
 	lamport uint64
 	time    contracts.Time
 	closed  bool
-	open    bool // an entry was placed and is not signed yet
+	end     uint64 // index of the entry that closed it
+	open    bool   // an entry was placed and is not signed yet
 }
 
 // Session returns the session's name.
@@ -33,7 +34,8 @@ func (c *Chain) Last() contracts.Digest { return c.last }
 // Closed reports whether the last entry closed the session.
 func (c *Chain) Closed() bool { return c.closed }
 
-// advance makes an entry the last one.
-func (c *Chain) advance(h *contracts.Header, hash contracts.Digest, closes bool) {
+// advance makes the entry at an index the last one.
+func (c *Chain) advance(h *contracts.Header, hash contracts.Digest, index uint64, closes bool) {
 	c.next, c.last, c.lamport, c.time, c.closed, c.open = h.Seq+1, hash, h.Lamport, h.Time, closes, false
+	c.end = index
 }

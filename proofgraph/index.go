@@ -73,10 +73,10 @@ func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) 
 // Earlier returns the number of the last entry with the same hash that was added before this one.
 // There is none if this one was forgotten.
 func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
-	e := x.at(int(number))
-	if e == nil || e.next == forgotten {
+	if !x.found(number) {
 		return 0, false
 	}
+	e := x.at(int(number))
 	for i := e.next; i != 0; {
 		other := x.at(int(i - 1))
 		if other.hash == e.hash {
@@ -90,11 +90,16 @@ func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
 // Hash returns the hash of the entry with that number, which must be below Len. If the entry was
 // forgotten it returns the zero Digest.
 func (x *Index) Hash(number uint64) contracts.Digest {
-	e := x.at(int(number))
-	if e == nil || e.next == forgotten {
+	if !x.found(number) {
 		return contracts.Digest{}
 	}
-	return e.hash
+	return x.at(int(number)).hash
+}
+
+// found reports whether the entry with that number, which must be below Len, was not forgotten.
+func (x *Index) found(number uint64) bool {
+	e := x.at(int(number))
+	return e != nil && e.next != forgotten
 }
 
 // Len returns the number of entries, the forgotten ones too.
@@ -105,10 +110,10 @@ func (x *Index) Len() uint64 { return uint64(x.records.n) }
 // them together, time in proportion to their number and to the range that they are in. Forgetting
 // an entry again does nothing.
 func (x *Index) Forget(number uint64) {
-	e := x.at(int(number))
-	if e == nil || e.next == forgotten {
+	if !x.found(number) {
 		return
 	}
+	e := x.at(int(number))
 	link := x.buckets.at(x.bucket(&e.hash))
 	for *link != uint32(number+1) {
 		link = &x.at(int(*link - 1)).next
@@ -169,7 +174,7 @@ func (x *Index) compact(n int) {
 	}
 	left, first := 0, n<<pageBits
 	for i := range page {
-		if e := x.at(first + i); e != nil && e.next != forgotten {
+		if x.found(uint64(first + i)) {
 			left++
 		}
 	}
@@ -177,9 +182,9 @@ func (x *Index) compact(n int) {
 	if left > 0 {
 		p = &thinPage{records: make([]indexed, 0, left)}
 		for i := range page {
-			if e := x.at(first + i); e != nil && e.next != forgotten {
+			if x.found(uint64(first + i)) {
 				p.kept[i/64] |= 1 << (i % 64)
-				p.records = append(p.records, *e)
+				p.records = append(p.records, *x.at(first + i))
 			}
 		}
 	}

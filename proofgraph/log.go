@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +22,8 @@ var (
 	// ErrClosed is returned by Place if the last entry of the session closed it.
 	ErrClosed = errors.New("proofgraph: the session is closed")
 
-	// ErrUnknownParent is returned by Place if a parent is not the hash of a durable entry.
+	// ErrUnknownParent is returned by Place if a parent is not the hash of a durable entry, or if
+	// the entry is in the set of a condense entry.
 	ErrUnknownParent = errors.New("proofgraph: parent: no durable entry has that hash")
 )
 
@@ -33,6 +35,12 @@ type Options struct {
 	Trust  []byte         // canonical initial trust state, which a new log's genesis names and the store keeps
 	Nonce  [16]byte       // random; two logs with the same origin and key differ by it
 	Now    contracts.Time // of a new log's genesis
+
+	// Condensed, if it is not nil, is called by Open with each condense entry of the log and its
+	// index, and returns the set of that entry: indexes below it, ascending. The log forgets them:
+	// from there on they are no parents. If Condensed is nil the log forgets nothing. It may ask
+	// the log, which has the entries up to this one, for Closed and Lookup alone.
+	Condensed func(l *Log, index uint64, c *contracts.Condense) (iter.Seq[uint64], error)
 
 	// Grown, if it is not nil, is called by Open and after each Append with the number of durable
 	// entries and the size of the latest checkpoint, or 0. It must return at once and call nothing
@@ -58,6 +66,8 @@ type Log struct {
 	indexMu sync.RWMutex // protects index and tree, which hold the durable entries
 	index   Index
 	tree    Tree
+
+	forgotten atomic.Uint64 // condense entries that were placed; changed under mu
 
 	// checkpoints is full while a checkpoint is made: one at a time, so that no older one replaces
 	// a newer one.

@@ -20,12 +20,12 @@ func TestOpenBeginsALog(t *testing.T) {
 	w := newWorld(t)
 	var seen []contracts.Digest
 	l, err := Open(context.Background(), w.store, w.options,
-		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-			g := st.Genesis
-			assert.True(t, index == 0 && g != nil && g.Origin == origin &&
+		func(l Line) error {
+			g := l.Statement.Genesis
+			assert.True(t, l.Index == 0 && g != nil && g.Origin == origin &&
 				g.Nonce == "07000000000000000000000000000000" && g.Trust == crypto.Sum(w.options.Trust) &&
-				st.Time == 1000 && e.Hash() == hash, "entry %d: %+v", index, st)
-			seen = append(seen, hash)
+				l.Statement.Time == 1000 && l.Bytes.Hash() == l.Hash, "entry %d: %+v", l.Index, l.Statement)
+			seen = append(seen, l.Hash)
 			return nil
 		})
 	require.NoError(t, err)
@@ -49,10 +49,10 @@ func TestOpenReadsEveryEntryOnce(t *testing.T) {
 	w.end()
 	var list []*contracts.Statement
 	_, err := Open(context.Background(), w.store, w.options,
-		func(index uint64, e contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-			assert.True(t, index == uint64(len(list)) && e.Hash() == hash && (index <= 0 || string(e) == want[index-1]),
-				"entry %d", index)
-			list = append(list, st)
+		func(l Line) error {
+			assert.True(t, l.Index == uint64(len(list)) && l.Bytes.Hash() == l.Hash &&
+				(l.Index <= 0 || string(l.Bytes) == want[l.Index-1]), "entry %d", l.Index)
+			list = append(list, l.Statement)
 			return nil
 		})
 	require.NoError(t, err)
@@ -71,12 +71,12 @@ func TestOpenHearsEach(t *testing.T) {
 	for _, w := range []*world{newWorld(t), opened(t)} {
 		w.end()
 		l, err := Open(context.Background(), w.store, w.options,
-			func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
+			func(Line) error { return no })
 		assert.True(t, l == nil && errors.Is(err, no), "%v", err)
 	}
 	w := newWorld(t)
 	Open(context.Background(), w.store, w.options,
-		func(uint64, contracts.Entry, contracts.Digest, *contracts.Statement) error { return no })
+		func(Line) error { return no })
 	assert.Equal(t, uint64(0), w.size(), "a genesis that was refused is in the store")
 }
 

@@ -88,7 +88,7 @@ func (l *Log) fill(s *Slot, closes bool) bool {
 	for l.ready < len(l.slots) && l.slots[l.ready].state == signed {
 		l.ready++
 	}
-	s.chain.advance(&s.header, s.hash, closes)
+	s.chain.advance(&s.header, s.hash, s.index, closes)
 	l.handOver() // goroutines that wait for later entries must not depend on one that waits for this
 	return true
 }

@@ -38,8 +38,8 @@ func (l *Log) Next() (uint64, error) {
 
 // Place takes the next place of the log for the next entry of a chain. at is the time of the entry,
 // which must not be before the chain's Time. parents are the entries that caused it, in any order;
-// repeats and the chain's last entry are left out. If one of them is not durable, Place returns
-// ErrUnknownParent.
+// repeats and the chain's last entry are left out. If one of them is not durable, or in the set of
+// a condense entry before the place, Place returns ErrUnknownParent.
 //
 // If under is not nil, Place calls it with the index of the place while no other place can be
 // taken. It must be quick and must not use the log. If it returns an error, Place returns that
@@ -67,25 +67,11 @@ func (l *Log) PlaceLast(
 func (l *Log) place(
 	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, last error,
 ) (*Slot, error) {
-	if err := l.Err(); err != nil {
+	if err := l.placeable(c, at); err != nil {
 		return nil, err
 	}
-	switch {
-	case c == nil || c.log != l:
-		return nil, errors.New("proofgraph: place: not a chain of this log")
-	case c.closed:
-		return nil, ErrClosed
-	case c.open:
-		return nil, errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
-	case c.session != contracts.SessionKernel && c.session != contracts.SessionRefused &&
-		!contracts.IsSession(c.session):
-		return nil, errors.New("proofgraph: place: not a legal session name")
-	case at < c.time:
-		return nil, errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
-	case contracts.TimeOf(at.Time()) != at:
-		return nil, errors.New("proofgraph: place: a time outside the years 1970 to 9999")
-	}
 	s := &Slot{chain: c, waiter: waiter{log: l}}
+	forgotten := l.forgotten.Load()
 	s.header = contracts.Header{Key: l.keyID, Prev: c.last, Seq: c.next, Session: c.session, Time: at}
 	if err := s.link(parents); err != nil {
 		return nil, err
@@ -94,6 +80,11 @@ func (l *Log) place(
 	defer l.mu.Unlock() // a panic in under takes no place
 	if err := l.notSealed(); err != nil {
 		return nil, err
+	}
+	if l.forgotten.Load() != forgotten { // since the parents were looked up
+		if err := s.link(parents); err != nil {
+			return nil, err
+		}
 	}
 	s.index = l.next()
 	if s.index >= maxEntries {
@@ -108,6 +99,29 @@ func (l *Log) place(
 	l.last = last
 	c.open = true
 	return s, nil
+}
+
+// placeable returns an error if the next entry of a chain cannot be placed, at that time.
+func (l *Log) placeable(c *Chain, at contracts.Time) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	switch {
+	case c == nil || c.log != l:
+		return errors.New("proofgraph: place: not a chain of this log")
+	case c.closed:
+		return ErrClosed
+	case c.open:
+		return errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
+	case c.session != contracts.SessionKernel && c.session != contracts.SessionRefused &&
+		!contracts.IsSession(c.session):
+		return errors.New("proofgraph: place: not a legal session name")
+	case at < c.time:
+		return errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
+	case contracts.TimeOf(at.Time()) != at:
+		return errors.New("proofgraph: place: a time outside the years 1970 to 9999")
+	}
+	return nil
 }
 
 // link fills in the parents and the Lamport time, which is later than that of every entry named.

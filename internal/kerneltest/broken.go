@@ -122,9 +122,9 @@ func AppendEntry(
 	past := struct{ proofgraph.Store }{s} // a store in memory knows who has it open
 	l, err := proofgraph.Open(context.Background(), past, proofgraph.Options{
 		Origin: Origin, Key: key, LogKey: crypto.DeriveLogKey(SeedKey(t, 1)), Trust: []byte("{}"),
-	}, func(_ uint64, _ contracts.Entry, hash contracts.Digest, st *contracts.Statement) error {
-		if st.Decision != nil {
-			decisions = append(decisions, hash)
+	}, func(l proofgraph.Line) error {
+		if l.Statement != nil && l.Statement.Decision != nil {
+			decisions = append(decisions, l.Hash)
 		}
 		return nil
 	})

@@ -9,6 +9,7 @@ package priormarks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/helmkernel/helm/contracts"
@@ -20,15 +21,15 @@ import (
 // A Fold is what the entries of a log so far bring to their sessions. It is not safe for concurrent
 // use.
 type Fold struct {
-	steps    []step                        // by index
-	parents  map[uint64][]contracts.Digest // by index
-	sessions map[string]uint32             // numbers, from 0
+	steps    []step              // by index
+	parents  map[uint64][]uint64 // by index
+	sessions map[string]uint32   // numbers, from 0
 	closed   map[string]bool
 	stacks   map[contracts.Digest]uint32 // bases by PolicyHash
 	byName   map[string]uint32           // bases by the digests of their documents
 	bases    []base
-	numbers  map[run]uint32 // from 1
-	runs     []run
+	numbers  map[released]uint32 // from 1
+	runs     []released
 }
 
 // A step is an entry: its session, or none, and the run that it is the receipt of, or 0.
@@ -36,8 +37,8 @@ type step struct{ session, run uint32 }
 
 const none = ^uint32(0)
 
-// A run is what brings marks: a tool, under a stack, and the signals in its output.
-type run struct {
+// A released is what brings marks: a tool, under a stack, and the signals in its output.
+type released struct {
 	base          uint32
 	tool, signals string
 }
@@ -52,12 +53,12 @@ type base struct {
 // New returns the fold of no entries.
 func New() *Fold {
 	return &Fold{
-		parents:  map[uint64][]contracts.Digest{},
+		parents:  map[uint64][]uint64{},
 		sessions: map[string]uint32{},
 		closed:   map[string]bool{},
 		stacks:   map[contracts.Digest]uint32{},
 		byName:   map[string]uint32{},
-		numbers:  map[run]uint32{},
+		numbers:  map[released]uint32{},
 	}
 }
 
@@ -66,37 +67,50 @@ func Marked(session string) bool {
 	return session != contracts.SessionKernel && session != contracts.SessionRefused
 }
 
-// Add folds the next entry. If it is the receipt of a run, d is its decision; otherwise d is nil.
-func (f *Fold) Add(st *contracts.Statement, d *contracts.DecisionRecord) error {
+// A Run is a call of which something was released, as its receipt and its decision tell.
+type Run struct {
+	Policy  contracts.Digest // PolicyHash of the decision
+	Tool    string
+	Signals []string
+}
+
+// RunOf returns the run that a receipt is of, or nil if nothing of it was released.
+func RunOf(r *contracts.Receipt, tool string, policy contracts.Digest) *Run {
+	if r.Outcome == contracts.Withheld {
+		return nil
+	}
+	return &Run{policy, tool, r.Signals}
+}
+
+// Add folds the next entry. parents are the indexes of its parents, of which the decision of a
+// receipt may be left out, since it is of the same session. r is the run of a receipt; it is nil
+// for other entries.
+func (f *Fold) Add(session string, parents []uint64, r *Run) error {
 	x := step{session: none}
-	if Marked(st.Session) {
-		n, ok := f.sessions[st.Session]
+	if Marked(session) {
+		n, ok := f.sessions[session]
 		if !ok {
 			n = uint32(len(f.sessions))
-			f.sessions[st.Session] = n
+			f.sessions[session] = n
 		}
 		x.session = n
 	}
-	switch {
-	case st.Policy != nil:
-		f.addPolicy(st.Policy)
-	case st.Close != nil:
-		f.closed[st.Session] = true
-	case d != nil:
-		var err error
-		if x.run, err = f.runOf(d, st.Receipt); err != nil {
-			return err
-		}
+	var err error
+	if x.run, err = f.number(r); err != nil {
+		return err
 	}
-	decisionAlone := d != nil && len(st.Parents) == 1 && st.Parents[0] == st.Receipt.DecisionHash
-	if len(st.Parents) > 0 && !decisionAlone { // which is of the same session
-		f.parents[uint64(len(f.steps))] = st.Parents
+	if len(parents) > 0 {
+		f.parents[uint64(len(f.steps))] = slices.Clone(parents)
 	}
 	f.steps = append(f.steps, x)
 	return nil
 }
 
-func (f *Fold) addPolicy(r *contracts.PolicyRecord) {
+// Close notes that the entry added last closed its session.
+func (f *Fold) Close(session string) { f.closed[session] = true }
+
+// Policy notes the policy of a policy entry.
+func (f *Fold) Policy(r *contracts.PolicyRecord) {
 	var b base
 	var name []byte
 	for _, d := range r.Documents {
@@ -114,16 +128,16 @@ func (f *Fold) addPolicy(r *contracts.PolicyRecord) {
 	f.stacks[r.Policy] = n
 }
 
-// runOf returns the number of the run that a receipt is of, or 0 if nothing of it was released.
-func (f *Fold) runOf(d *contracts.DecisionRecord, r *contracts.Receipt) (uint32, error) {
-	if r.Outcome == contracts.Withheld {
+// number returns the number of a run, or 0 of none.
+func (f *Fold) number(r *Run) (uint32, error) {
+	if r == nil {
 		return 0, nil
 	}
-	b, ok := f.stacks[d.PolicyHash]
+	b, ok := f.stacks[r.Policy]
 	if !ok {
 		return 0, errors.New("of a policy that the log has no entry of")
 	}
-	x := run{b, d.Tool, strings.Join(r.Signals, " ")}
+	x := released{b, r.Tool, strings.Join(r.Signals, " ")}
 	n := f.numbers[x]
 	if n == 0 {
 		f.runs = append(f.runs, x)
@@ -136,11 +150,9 @@ func (f *Fold) runOf(d *contracts.DecisionRecord, r *contracts.Receipt) (uint32,
 // A Reader returns the blob with that digest, unchecked.
 type Reader func(contracts.Digest) ([]byte, error)
 
-// Brings returns what a receipt of a run brings to its session.
-func (f *Fold) Brings(
-	d *contracts.DecisionRecord, r *contracts.Receipt, read Reader,
-) (taints bool, labels []string, err error) {
-	n, err := f.runOf(d, r)
+// Brings returns what the receipt of a run brings to its session.
+func (f *Fold) Brings(r *Run, read Reader) (taints bool, labels []string, err error) {
+	n, err := f.number(r)
 	if err != nil {
 		return false, nil, err
 	}
@@ -188,11 +200,9 @@ func (b *base) read(read Reader) (*guardian.DeclaredMarks, error) {
 	return declared, nil
 }
 
-// Restore folds the marks of all entries into m. lookup returns the index of an entry, and open the
-// state of a session that is not closed.
-func (f *Fold) Restore(
-	m *past.Marks, lookup func(contracts.Digest) (uint64, bool), open func(session string) *past.Session, read Reader,
-) error {
+// Restore folds the marks of all entries into m. open returns the state of a session that is not
+// closed.
+func (f *Fold) Restore(m *past.Marks, open func(session string) *past.Session, read Reader) error {
 	sessions := make([]*past.Session, len(f.sessions))
 	for name, n := range f.sessions {
 		if f.closed[name] {
@@ -201,7 +211,6 @@ func (f *Fold) Restore(
 			sessions[n] = open(name)
 		}
 	}
-	var parents []uint64
 	for i, x := range f.steps {
 		index := uint64(i)
 		if x.session == none {
@@ -211,13 +220,7 @@ func (f *Fold) Restore(
 		if err != nil {
 			return err
 		}
-		parents = parents[:0]
-		for _, hash := range f.parents[index] {
-			if p, ok := lookup(hash); ok {
-				parents = append(parents, p)
-			}
-		}
-		sessions[x.session].Mark(m, index, parents, taints, labels)
+		sessions[x.session].Mark(m, index, f.parents[index], taints, labels)
 	}
 	return nil
 }

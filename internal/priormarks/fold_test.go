@@ -25,7 +25,6 @@ type world struct {
 	*testing.T
 	fold    *Fold
 	blobs   map[contracts.Digest][]byte
-	hashes  []contracts.Digest
 	now     map[string]marks // of sessions
 	after   []marks          // by index
 	named   []string         // sessions by index
@@ -68,25 +67,25 @@ func newWorld(t *testing.T) *world {
 	r.Documents = append(r.Documents, contracts.PolicyDocument{Layer: "P2", Name: "o"}) // of which nothing is read
 	w.policy = crypto.Sum([]byte("policy"))
 	r.Policy = w.policy
-	w.add(&contracts.Statement{Policy: r}, nil, marks{})
+	w.add("", nil, nil, marks{})
+	w.fold.Policy(r)
 	return w
 }
 
-func (w *world) add(st *contracts.Statement, d *contracts.DecisionRecord, brings marks) contracts.Digest {
+func (w *world) add(session string, parents []uint64, r *Run, brings marks) uint64 {
 	w.Helper()
-	require.NoError(w, w.fold.Add(st, d))
-	m := w.now[st.Session]
-	for _, p := range st.Parents {
-		m = m.and(w.after[slices.Index(w.hashes, p)].tainted, splitLabels(w.after[slices.Index(w.hashes, p)].labels)...)
+	require.NoError(w, w.fold.Add(session, parents, r))
+	m := w.now[session]
+	for _, p := range parents {
+		m = m.and(w.after[p].tainted, splitLabels(w.after[p].labels)...)
 	}
 	m = m.and(brings.tainted, splitLabels(brings.labels)...)
-	if !Marked(st.Session) {
+	if !Marked(session) {
 		m = marks{}
 	}
-	w.now[st.Session] = m
-	hash := crypto.Sum(fmt.Append(nil, len(w.hashes)))
-	w.hashes, w.after, w.named = append(w.hashes, hash), append(w.after, m), append(w.named, st.Session)
-	return hash
+	w.now[session] = m
+	w.after, w.named = append(w.after, m), append(w.named, session)
+	return uint64(len(w.after)) - 1
 }
 
 func (w *world) read(d contracts.Digest) ([]byte, error) {
@@ -95,11 +94,6 @@ func (w *world) read(d contracts.Digest) ([]byte, error) {
 		return b, nil
 	}
 	return nil, errors.New("no such blob")
-}
-
-func (w *world) lookup(d contracts.Digest) (uint64, bool) {
-	i := slices.Index(w.hashes, d)
-	return uint64(i), i >= 0
 }
 
 // Random logs of five sessions, some of them closed: every entry has the marks that its session had
@@ -119,37 +113,29 @@ func TestRestore(t *testing.T) {
 			if closed[session] {
 				continue
 			}
-			st := &contracts.Statement{}
-			st.Session = session
+			var parents []uint64
 			for range r.IntN(3) {
-				if p := w.hashes[r.IntN(len(w.hashes))]; r.IntN(3) == 0 && !slices.Contains(st.Parents, p) {
-					st.Parents = append(st.Parents, p)
+				if p := uint64(r.IntN(len(w.after))); r.IntN(3) == 0 && !slices.Contains(parents, p) {
+					parents = append(parents, p)
 				}
 			}
+			decision := w.add(session, parents, nil, marks{})
 			switch {
 			case !Marked(session):
-				w.add(st, nil, marks{})
 			case r.IntN(20) == 0:
-				st.Close, closed[session] = new(contracts.Close), true
-				w.add(st, nil, marks{})
-			case r.IntN(3) == 0:
-				st.Message = new(contracts.Message)
-				w.add(st, nil, marks{})
-			default:
-				d := &contracts.DecisionRecord{Tool: tools[r.IntN(len(tools))], PolicyHash: w.policy}
-				st.Decision = d
-				decision := w.add(st, nil, marks{})
-				st := &contracts.Statement{Receipt: &contracts.Receipt{DecisionHash: decision, Outcome: outcomes[r.IntN(4)]}}
-				st.Session, st.Parents = session, []contracts.Digest{decision}
-				b := brings[d.Tool]
-				if st.Receipt.Outcome == contracts.Executed && r.IntN(3) == 0 {
-					st.Receipt.Signals = []string{"control", "nul"}
+				w.fold.Close(session)
+				closed[session] = true
+			case r.IntN(3) > 0:
+				receipt := &contracts.Receipt{Outcome: outcomes[r.IntN(4)], Tool: tools[r.IntN(len(tools))]}
+				b := brings[receipt.Tool]
+				if receipt.Outcome == contracts.Executed && r.IntN(3) == 0 {
+					receipt.Signals = []string{"control", "nul"}
 					b = b.and(false, "bad")
 				}
-				if st.Receipt.Outcome == contracts.Withheld {
+				if receipt.Outcome == contracts.Withheld {
 					b = marks{}
 				}
-				w.add(st, d, b)
+				w.add(session, [][]uint64{nil, {decision}}[r.IntN(2)], RunOf(receipt, receipt.Tool, w.policy), b)
 			}
 		}
 		w.reading = true
@@ -161,7 +147,7 @@ func TestRestore(t *testing.T) {
 			sessions[name] = new(past.Session)
 			return sessions[name]
 		}
-		require.NoError(t, w.fold.Restore(&m, w.lookup, open, w.read))
+		require.NoError(t, w.fold.Restore(&m, open, w.read))
 		ask := func(s *past.Session, parents ...uint64) (got marks) {
 			tainted, labels := m.Read(s.Marks(&m, parents))
 			return marks{}.and(tainted, slices.Clone(labels)...)
@@ -183,26 +169,20 @@ func TestRestore(t *testing.T) {
 // are errors.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
-	d := &contracts.DecisionRecord{Tool: "web"}
-	receipt := func() *contracts.Statement {
-		st := &contracts.Statement{Receipt: &contracts.Receipt{Outcome: contracts.Executed}}
-		st.Session = "s"
-		return st
-	}
 	w := newWorld(t)
-	assert.Error(t, w.fold.Add(receipt(), d))
+	assert.Error(t, w.fold.Add("s", nil, &Run{Tool: "web"}))
 	for name, spoil := range map[string]func(w *world){
 		"gone":        func(w *world) { delete(w.blobs, crypto.Sum(bundle)) },
 		"other bytes": func(w *world) { w.blobs[crypto.Sum(bundle)] = floor },
 	} {
 		w := newWorld(t)
-		known := &contracts.DecisionRecord{Tool: "web", PolicyHash: w.policy}
-		require.NoError(t, w.fold.Add(receipt(), known), name)
+		known := &Run{Tool: "web", Policy: w.policy}
+		require.NoError(t, w.fold.Add("s", nil, known), name)
 		spoil(w)
 		w.reading = true
 		open := func(string) *past.Session { return new(past.Session) }
-		assert.Error(t, w.fold.Restore(new(past.Marks), w.lookup, open, w.read), name)
-		_, _, err := w.fold.Brings(known, receipt().Receipt, w.read)
+		assert.Error(t, w.fold.Restore(new(past.Marks), open, w.read), name)
+		_, _, err := w.fold.Brings(known, w.read)
 		assert.Error(t, err, name)
 	}
 }
@@ -216,26 +196,19 @@ func BenchmarkRestore(b *testing.B) {
 		f := New()
 		record := &contracts.PolicyRecord{Policy: policy,
 			Documents: []contracts.PolicyDocument{{Digest: crypto.Sum(bundle), Layer: "P1"}}}
-		st := &contracts.Statement{Policy: record}
-		if err := f.Add(st, nil); err != nil {
-			b.Fatal(err)
-		}
-		d := &contracts.DecisionRecord{Tool: "web", PolicyHash: policy}
+		f.Policy(record)
+		receipt := &contracts.Receipt{Outcome: contracts.Executed, Tool: "web"}
 		for i := range sessions * each {
-			st := &contracts.Statement{Decision: d}
-			st.Session = names[i%sessions]
+			var r *Run
 			if i/sessions%2 == 1 {
-				st.Decision, st.Receipt = nil, &contracts.Receipt{Outcome: contracts.Executed}
-				if err := f.Add(st, d); err != nil {
-					b.Fatal(err)
-				}
-			} else if err := f.Add(st, nil); err != nil {
+				r = RunOf(receipt, receipt.Tool, policy)
+			}
+			if err := f.Add(names[i%sessions], nil, r); err != nil {
 				b.Fatal(err)
 			}
 		}
 		var m past.Marks
-		err := f.Restore(&m, func(contracts.Digest) (uint64, bool) { return 0, false },
-			func(string) *past.Session { return new(past.Session) },
+		err := f.Restore(&m, func(string) *past.Session { return new(past.Session) },
 			func(contracts.Digest) ([]byte, error) { return bundle, nil })
 		if err != nil {
 			b.Fatal(err)

@@ -1,0 +1,71 @@
+package proofgraph
+
+import (
+	"errors"
+	"iter"
+
+	"github.com/helmkernel/helm/contracts"
+)
+
+// PlaceCondense is Place for a condense entry with that set: indexes of durable entries, ascending.
+// The log forgets them. No entry that is placed after this one has them as parents: Place returns
+// ErrUnknownParent, also to a caller that found them by [Log.Lookup] before. Lookup may find them
+// no more a little earlier. If PlaceCondense fails after the log has begun to forget, the log is
+// sealed with that error.
+func (l *Log) PlaceCondense(c *Chain, at contracts.Time, set iter.Seq[uint64]) (*Slot, error) {
+	if err := l.placeable(c, at); err != nil {
+		return nil, err
+	}
+	l.indexMu.RLock()
+	durable := l.index.Len()
+	l.indexMu.RUnlock()
+	var s *Slot
+	err := l.forget(set, durable)
+	if err == nil {
+		s, err = l.place(c, at, nil, func(uint64) error { l.forgotten.Add(1); return nil }, nil)
+	}
+	if err != nil {
+		l.Seal(err)
+	}
+	return s, err
+}
+
+// forget has the index forget a set. It goes in small steps, so that nobody waits long for the
+// index.
+func (l *Log) forget(set iter.Seq[uint64], below uint64) error {
+	var step [256]uint64
+	n, next := 0, uint64(0)
+	flush := func() {
+		l.indexMu.Lock()
+		defer l.indexMu.Unlock()
+		for _, i := range step[:n] {
+			l.index.Forget(i)
+		}
+		n = 0
+	}
+	for i := range set {
+		if i < next || i >= below {
+			return errors.New("proofgraph: forget: not indexes of entries before, ascending")
+		}
+		next = i + 1
+		step[n] = i
+		if n++; n == len(step) {
+			flush()
+		}
+	}
+	flush()
+	return nil
+}
+
+// Closed reports whether the session has its close at an index below size.
+func (l *Log) Closed(session string, size uint64) bool {
+	l.chainsMu.RLock()
+	c := l.chains[session]
+	l.chainsMu.RUnlock()
+	if c == nil {
+		return false
+	}
+	l.mu.Lock() // held when an entry becomes the last of its chain
+	defer l.mu.Unlock()
+	return c.closed && c.end < size
+}
