@@ -97,6 +97,9 @@ func (p *packer) terms(ctx context.Context) termReader {
 	var r contracts.Reader
 	return termReader{
 		policy: func(index uint64) (*contracts.PolicyRecord, error) {
+			if index >= p.log.size() || p.log.stub(index) != nil {
+				return nil, nil
+			}
 			for e, err := range p.again(ctx, index, index+1) {
 				if err != nil {
 					return nil, err
