@@ -17,8 +17,8 @@ type marks struct {
 	above []uint64 // entries that the next one names
 }
 
-// before returns the indexes of the entries that the next one of a session names, but for the
-// decision of a stub.
+// before returns the indexes of the entries that the next one of a session names. The decision of a
+// receipt is of the same session, and so no more than what is before it there: it may be left out.
 func (m *marks) before(l *log, c *chain, parents []contracts.Digest) []uint64 {
 	m.above = m.above[:0]
 	if c.count > 0 {

@@ -50,7 +50,7 @@ func (r *replayer) stub(s *contracts.Stub, c *chain, call *pending) *Error {
 	if f := r.back.settleStub(x, call); f != nil {
 		return f
 	}
-	return r.marked(c, append(above, x.Decision), &bringer{policy: call.policy, tool: call.tool})
+	return r.marked(c, above, &bringer{policy: call.policy, tool: call.tool})
 }
 
 // holds does what entry does but for what the entry makes of its session.

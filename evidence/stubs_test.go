@@ -440,3 +440,70 @@ func TestRootAt(t *testing.T) {
 		require.Equal(t, roots[size], l.rootAt(uint64(size)), "size %d", size)
 	}
 }
+
+// TestStubOfAnotherSession: a receipt is of its session's decision.
+func TestStubOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	m := forge.NewMaker(t)
+	m.Use(floor, forge.FilesPolicy(1))
+	var calls []*forge.Called
+	for _, session := range []string{"s", "t"} {
+		calls = append(calls, m.Allowed(forge.Ask{Session: session, Tool: "fs.list", Args: `{}`, Who: forge.Reader}))
+	}
+	for _, c := range calls {
+		c.Ran(`[]`)
+	}
+	m.Close("s")
+	m.Close("t")
+	m.Now += 2 * day
+	x := newLetGoer(t, m)
+	x.letGo(2, x.read())
+	require.Len(t, x.stubs, 4)
+	m.Checkpoint()
+	store := x.store(everything)
+	s := stubOf(t, store.Lines[4])
+	s.Receipt.Decision = 3
+	store.Lines[4] = s.Append(nil)
+	_, err := VerifyStore(t.Context(), store, Options{Trust: m.Trust})
+	var f *Error
+	require.ErrorAs(t, err, &f)
+	assert.True(t, f.Check == ErrReference && f.Entry == 4 && f.Field == "stub.decision", "%v", err)
+}
+
+// TestKeptOfOthers: an entry that no kernel key signed says nothing of the stub that has its hash.
+func TestKeptOfOthers(t *testing.T) {
+	t.Parallel()
+	m := filesLog(t, 1)
+	x := newLetGoer(t, m)
+	x.letGo(2, x.read())
+	e := x.lines[2]
+	forged := bytes.Clone(e)
+	at := bytes.Index(forged, []byte(`"sig":"`)) + len(`"sig":"`)
+	forged[at] = 'A' + (forged[at]-'A'+1)%26
+	sealed, err := new(contracts.Reader).Open(e)
+	require.NoError(t, err)
+	foreign := crypto.AppendEnvelope(nil, contracts.PayloadType, sealed.Payload, sealed.KeyID,
+		mustSign(t, forge.SeedX, sealed.Payload))
+	for name, kept := range map[string]contracts.Entry{"a bit of the signature": forged, "another key's": foreign} {
+		v := newVerifier(t.Context(), Options{Trust: m.Trust, Kept: []contracts.Entry{kept}})
+		require.Nil(t, v.given(), "%s", name)
+		s := stubOf(t, x.stubs[2])
+		s.Entry = kept.Hash()
+		s.Decision.Tool = "fs.write" // of its own entry it would be another
+		require.Nil(t, v.held.compare(s, s.Append(nil), &v.opener), "%s", name)
+		assert.Equal(t, []contracts.Digest{kept.Hash()}, v.held.strange(), "%s", name)
+	}
+	v := newVerifier(t.Context(), Options{Trust: m.Trust, Kept: []contracts.Entry{e}})
+	require.Nil(t, v.given())
+	s := stubOf(t, x.stubs[2])
+	s.Decision.Tool = "fs.write"
+	f := v.held.compare(s, s.Append(nil), &v.opener)
+	require.True(t, f != nil && f.Check == ErrGap, "%v", f)
+}
+
+func mustSign(t testing.TB, seed byte, payload []byte) []byte {
+	t.Helper()
+	sig, err := crypto.Sign(forge.Key(t, seed), crypto.AppendPAE(nil, contracts.PayloadType, payload))
+	require.NoError(t, err)
+	return sig
+}
