@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/race"
@@ -138,6 +139,12 @@ var miscuts = slices.Concat([]miscut{
 	}, want: errMerkle},
 
 	{name: "the proof of the decision", cut: func(c *cutting) { c.path[1] = c.path[0] }, want: errMerkle},
+	{name: "proof and checkpoint of another log", cut: func(c *cutting) {
+		other := TakeApart(c, SmallLog(c, 0).Pack(evidence.Write))
+		leaves := leavesOf(other, len(other.Nodes))
+		c.path[0], c.path[1] = path(leaves, 2), path(leaves, 3)
+		c.mark(textOf(other, len(other.Nodes)))
+	}, want: errMerkle},
 	{name: "hashes in another order", cut: func(c *cutting) { slices.Reverse(c.path[1]) }, want: errMerkle},
 	{name: "a bit of a hash", cut: func(c *cutting) { c.path[1][2][7] ^= 4 }, want: errMerkle},
 	{name: "no hash", cut: func(c *cutting) { c.path[0] = nil }, want: errMerkle},
@@ -275,6 +282,13 @@ var excerptEntryMiscuts = []miscut{
 	{name: "32,769 bytes", cut: line(1, func(b []byte) []byte { return append(b, make([]byte, 32_769-len(b))...) }),
 		want: errEncoding},
 	{name: "a stub", cut: line(1, func([]byte) []byte { return []byte(`{"stub":{"decision":2}}`) }), want: errRecord},
+	{name: "its stub", cut: func(c *cutting) {
+		sealed, err := new(contracts.Reader).Open(c.lines[1])
+		require.NoError(c, err)
+		st, err := sealed.Statement()
+		require.NoError(c, err)
+		c.lines[1] = contracts.NewStub(st, contracts.Entry(c.lines[1]).Hash(), 2).Append(nil)
+	}, want: errRecord},
 	{name: "a gap", cut: line(1, func([]byte) []byte { return []byte(`{"gap":{"from":2,"nodes":[],"to":3}}`) }),
 		want: errEnvelope},
 	{name: "another payload type", log: func(m *Model) {
