@@ -60,6 +60,16 @@ func TestProofs(t *testing.T) {
 	}
 }
 
+// TestProofIsBounded: no tree of so many entries as there may be needs more hashes.
+func TestProofIsBounded(t *testing.T) {
+	t.Parallel()
+	for n, bad := range map[int]bool{maxPath: false, maxPath + 1: true, 20_000: true} {
+		p := proof{path: make(tlog.RecordProof, n)}
+		got := parseProof(p.append(nil))
+		assert.True(t, (got.bad != nil) == bad && len(got.path) <= maxPath, "%d hashes: %v", n, got.bad)
+	}
+}
+
 // FuzzProof: what parses is written in the same bytes, and has the index that it says.
 func FuzzProof(f *testing.F) {
 	hash := crypto.AppendBase64(nil, bytes.Repeat([]byte{0xff}, 32))

@@ -334,6 +334,10 @@ var excerptEntryMiscuts = []miscut{
 
 	{name: "the decision of another call", of: "f2", cut: kind(0, "a1"), want: errReference},
 	{name: "the like decision of another session", of: "b2", cut: kind(0, "f1"), want: errReference},
+	{name: "the like decision of another call", of: "m1", log: func(m *Model) {
+		m.The("n2").D()["argsHash"] = m.The("n1").D()["argsHash"]
+		m.The("m2").P()["argsHash"] = m.The("n1").D()["argsHash"]
+	}, cut: kind(0, "n2"), want: errReference},
 	{name: "the decision of an open call", cut: func(c *cutting) {
 		kind(0, "o")(c)
 	}, want: errReference},
@@ -345,6 +349,12 @@ var excerptEntryMiscuts = []miscut{
 		f2.P()["session"] = "s2"
 		f2.parents = []*Node{m.The("f1")}
 		m.relink()
+	}, want: errReference},
+	{name: "another session, and nothing else", log: func(m *Model) {
+		m.The("a2").linked = func(st Object) {
+			p := st["predicate"].(Object)
+			p["session"], p["seq"], p["prev"], p["parents"] = "s2", 99, ones64, []any{m.The("a1").hash}
+		}
 	}, want: errReference},
 	{name: "an earlier seq", log: func(m *Model) {
 		m.The("a2").linked = func(st Object) {
