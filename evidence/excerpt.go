@@ -23,8 +23,8 @@ import (
 // Trust is any trust state of the log at the receipt or later. With Kernel both entries must be
 // signed by that key, and the level is INTACT, since no log key is known: ask for it with Level.
 // One of the two is required: an excerpt holds no keys. If Last is of another size than the
-// excerpt's checkpoint, History is Unknown, which is no success. Progress, Rerun and RerunGas are
-// not used.
+// excerpt's checkpoint, History is Unknown, which is no success. Seen, Kept, Progress, Rerun and
+// RerunGas are not used.
 //
 // VerifyExcerpt holds a few MiB and one blob. It ends when ctx does; a nil ctx never ends. It may
 // be called by many goroutines at once, also with the same r and Options.

@@ -406,3 +406,27 @@ func signedAs(t testing.TB, b []byte, good [][]byte) bool {
 	is := parts(b)
 	return slices.ContainsFunc(good, func(g []byte) bool { return slices.Equal(parts(g), is) })
 }
+
+// BenchmarkExcerpt writes and verifies the excerpt of the last receipt of a log of 2,000 entries.
+func BenchmarkExcerpt(b *testing.B) {
+	m := forge.LongLog(b, 2000)
+	list := receiptsIn(b, m.Store)
+	x := Excerpt{Receipt: list[len(list)-1], Blobs: true}
+	good := excerptOf(b, m.Store, x)
+	o := Options{Trust: m.Trust, Origin: forge.Origin}
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			if err := WriteExcerpt(b.Context(), io.Discard, m.Store, x); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("verify", func(b *testing.B) {
+		b.ReportMetric(float64(len(good)), "B")
+		for b.Loop() {
+			if r, err := verifyExcerptBytes(b, good, o); err != nil || !r.Success(Logged) {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -34,9 +34,10 @@ type Excerpt struct {
 
 // WriteExcerpt writes the excerpt of one receipt: the receipt and its decision, or the receipt of a
 // denial alone, with proofs that they are in the log of the store's latest checkpoint, and that
-// checkpoint. It needs no key. The same store and Excerpt make the same bytes. For each proof it
-// reads all entries up to the checkpoint. After an error, the bytes that it wrote are no excerpt. A
-// nil ctx never ends.
+// checkpoint. It needs no key. The same store and Excerpt make the same bytes. It reads the entries
+// from the decision to the receipt, and the hashes of the proofs as [Inclusion] does: from a store
+// that has them, else by a pass. After an error, the bytes that it wrote are no excerpt. A nil ctx
+// never ends.
 //
 // WriteExcerpt verifies the proofs, and no signatures: that is for those who receive the excerpt.
 func WriteExcerpt(ctx context.Context, w io.Writer, s proofgraph.Store, x Excerpt) error {

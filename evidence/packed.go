@@ -30,7 +30,7 @@ var _ source = (*packed)(nil)
 
 // openPacked does the check ARCHIVE.
 func openPacked(ctx context.Context, r io.ReaderAt, size int64, kind ustar.Kind) (*packed, error) {
-	p := &packed{r: r, size: size, wide: ustar.NewWindow(r, size, 256<<10), sum: crypto.NewSum()}
+	p := &packed{r: r, size: size, wide: ustar.NewWindow(r, size, int(min(size, 256<<10))), sum: crypto.NewSum()}
 	a, err := ustar.Open(ctx, p.wide, kind)
 	var bad *ustar.Error
 	if errors.As(err, &bad) {

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/graph"
 	"github.com/helmkernel/helm/proofgraph/filestore"
@@ -43,7 +43,7 @@ func writeExcerpt(a *app) *cobra.Command {
 		defer a.working("writing " + args[2])()
 		x := evidence.Excerpt{Blobs: *inputs}
 		for _, e := range entries {
-			x.Entries = append(x.Entries, contracts.Entry(e))
+			x.Entries = append(x.Entries, bytes.TrimSuffix(e, []byte("\n")))
 		}
 		if x.Receipt, err = found(c, store, args[1]); err != nil {
 			return err
