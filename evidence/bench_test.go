@@ -341,3 +341,80 @@ func million(b *testing.B) (f *os.File, size int64, trust *registry.State, entri
 	}
 	return f, info.Size(), m.Trust, int(n)
 }
+
+// yearLog is a log of so many calls in sessions that are closed, one in 32 of which was denied, and
+// a condense entry over it two days later.
+func yearLog(t testing.TB, calls int) *letGoer {
+	m := forge.NewMaker(t)
+	m.Use(floor, `{"bundle":{"name":"code","version":1},"helm":"policy/v1","layer":"P1","rules":[`+
+		`{"deny":"edit","id":"secrets","when":{"arg":"/path","within":["/srv/secret"]}},{"allow":"edit","id":"all"}],`+
+		`"tools":{"edit":{"effect":"write","input":{"properties":{"path":{"type":"string"},`+
+		`"text":{"type":"string"}},"required":["path","text"],"type":"object"}}}}`)
+	const sessions = 64
+	args := `{"path":"/srv/%s/%d","text":"` + strings.Repeat(`if err != nil {\n\treturn err\n}\n`, 24) + `"}`
+	for i := range calls {
+		ask := forge.Ask{Session: fmt.Sprint("chat-", i%sessions), Tool: "edit", Who: forge.Writer}
+		if i%32 == 31 {
+			ask.Args = fmt.Sprintf(args, "secret", i)
+			m.Denied(contracts.ReasonPolicyViolation, ask)
+			continue
+		}
+		ask.Args = fmt.Sprintf(args, "work", i)
+		m.Allowed(ask).End(receipts.Result{Reason: contracts.ReasonAllow, Output: fmt.Appendf(nil, `{"ok":%d}`, i),
+			Form: "jcs"}, false)
+	}
+	for i := range sessions {
+		m.Close(fmt.Sprint("chat-", i))
+	}
+	m.Now += 2 * day
+	x := newLetGoer(t, m)
+	x.letGo(2, x.read())
+	m.Checkpoint()
+	return x
+}
+
+// BenchmarkVerifyCondensed measures the verification of a pack of which nearly all stands as stubs
+// against that of the same log whole, on one processor, in turn.
+func BenchmarkVerifyCondensed(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	x := yearLog(b, 10_000)
+	whole, condensed := packOf(b, x.store(nothing)), packOf(b, x.store(everything))
+	o := Options{Trust: x.m.Trust}
+	verify := func(pack []byte) time.Duration {
+		from := processor(b)
+		r, err := Verify(b.Context(), bytes.NewReader(pack), int64(len(pack)), o)
+		if err != nil || !r.Success(Logged) {
+			b.Fatal(r, err)
+		}
+		return processor(b) - from
+	}
+	n := float64(len(x.lines))
+	var of, less, ratios []float64
+	for b.Loop() {
+		w, c := verify(whole).Seconds(), verify(condensed).Seconds()
+		of, less, ratios = append(of, w), append(less, c), append(ratios, c/w)
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "x/whole") // the median
+	b.ReportMetric(slices.Min(of)/n*1e6, "whole-µs/entry")
+	b.ReportMetric(slices.Min(less)/n*1e6, "µs/entry")
+	b.ReportMetric(float64(len(x.stubs))/n, "stubs/entry")
+	b.ReportMetric(float64(len(condensed))/float64(len(whole)), "B/whole-B")
+	all, _ := held(b, x.m, condensed)
+	b.ReportMetric(all/n, "held-B/entry")
+}
+
+// TestStubsMemory: where there are condense entries and stubs, at most 96 bytes an entry are held.
+func TestStubsMemory(t *testing.T) {
+	race.Alone(t)
+	x := yearLog(t, 4_000)
+	for name, goes := range map[string]func(uint64) bool{"stubs": everything, "whole": nothing,
+		"half": func(i uint64) bool { return i%2 == 0 }} {
+		pack := packOf(t, x.store(goes))
+		all, _ := held(t, x.m, pack)
+		each := (all - 128<<10) / float64(len(x.lines))
+		assert.LessOrEqual(t, each, 96.0, "%s: bytes for each of %d entries", name, len(x.lines))
+		t.Logf("%s: %.1f bytes an entry", name, each)
+	}
+	runtime.KeepAlive(x)
+}

@@ -296,21 +296,23 @@
 //
 // # Cost
 //
-// Verify reads headers and entries once, blobs when entries name them, and earlier entries when a
-// policy asks for the past of a session. It holds no entry: some 47 bytes for each, of which 4 are
-// for taint and labels, 9 a blob, 256 a session, 64 for each idempotency key, balance, used
-// approval and policy, 180 for an ALLOW without a receipt, a bit a label and up to 512 bytes for
-// each set of labels that a session had, the compiled policies in use, and the lists of the report;
-// and the trust state, which grows by some 500 bytes with a key and 110 with a grant that was
-// ended. Of the sessions whose past is asked for it holds at most 256 MiB, up to 1 GiB if a log
-// would else be read again and again, and more for a single one alone: 112 bytes a run, and 96 more
-// for each set of values that receipts are asked for by, up to 16 of these; 64 a message, 48 a
-// facts document, and up to 4 for each byte of what was said by sources that are asked. Sessions
-// that were dropped are read again. A blob of more than 64 MiB is refused. Nearly all the time goes
-// into signatures; a trust event takes that of its own signatures, and a judgement after one that
-// of writing out the trust state. BackTest takes one judgement a call longer. It holds 8 bytes a
-// change, whose entries it reads again, 8 for each call that cannot be judged, the candidate's
-// balances, and the taint and labels that sessions have by it.
+// Verify reads headers and entries once, blobs when entries name them, the entries of a range once
+// more at its condense entry, and earlier entries when a policy asks for the past of a session. It
+// holds no entry: some 49 bytes for each, of which 4 are for taint and labels, up to 30 more for a
+// stub, 9 a blob, 256 a session, 64 for each idempotency key, balance, used approval and policy,
+// 180 for an ALLOW without a receipt, a bit a label and up to 512 bytes for each set of labels that
+// a session had, the compiled policies in use, and the lists of the report; and, while a condense
+// entry is verified, up to 60 for each entry of its set, which has at most 1,048,576; and the trust
+// state, which grows by some 500 bytes with a key and 110 with a grant that was ended. Of the
+// sessions whose past is asked for it holds at most 256 MiB, up to 1 GiB if a log would else be
+// read again and again, and more for a single one alone: 112 bytes a run, and 96 more for each set
+// of values that receipts are asked for by, up to 16 of these; 64 a message, 48 a facts document,
+// and up to 4 for each byte of what was said by sources that are asked. Sessions that were dropped
+// are read again. A blob of more than 64 MiB is refused. Nearly all the time goes into signatures;
+// a trust event takes that of its own signatures, and a judgement after one that of writing out the
+// trust state. BackTest takes one judgement a call longer. It holds 8 bytes a change, whose entries
+// it reads again, 8 for each call that cannot be judged, the candidate's balances, and the taint
+// and labels that sessions have by it.
 //
 // A run again takes the time that its module takes, within RerunGas, and reads the inputs of its
 // call again. Up to 64 MiB of modules are held, and the arguments of the calls that are under way,

@@ -78,8 +78,8 @@ func TestStubsInPlace(t *testing.T) {
 	}
 }
 
-// TestWriteCondensed: no pack is written up to a checkpoint that is older than the condense entry by
-// which an entry went.
+// TestWriteCondensed: no pack is written up to a checkpoint that is older than the condense entry
+// by which an entry went.
 func TestWriteCondensed(t *testing.T) {
 	t.Parallel()
 	m := filesLog(t, 2)
@@ -247,8 +247,8 @@ func TestDocumentsOfStubs(t *testing.T) {
 	}
 }
 
-// TestClocks: the time of condense entries is compared with that of the Quorum-th latest witness, to
-// the millisecond, whatever times they say.
+// TestClocks: the time of condense entries is compared with that of the Quorum-th latest witness,
+// to the millisecond, whatever times they say.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	const now = 1_790_000_000
@@ -378,8 +378,8 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// TestLatestBelowRange: what is dated back counts as old as the latest entry before it, also if that
-// is below the range, wherever the range begins.
+// TestLatestBelowRange: what is dated back counts as old as the latest entry before it, also if
+// that is below the range, wherever the range begins.
 func TestLatestBelowRange(t *testing.T) {
 	t.Parallel()
 	slow := strings.Replace(strings.Replace(floor, `"24h"`, `"72h"`, 1), `"version":1`, `"version":2`, 1)
@@ -470,7 +470,7 @@ func TestStubOfAnotherSession(t *testing.T) {
 	assert.True(t, f.Check == ErrReference && f.Entry == 4 && f.Field == "stub.decision", "%v", err)
 }
 
-// TestKeptOfOthers: an entry that no kernel key signed says nothing of the stub that has its hash.
+// TestKeptOfOthers: an entry that no kernel key signed says nothing of the stub with its hash.
 func TestKeptOfOthers(t *testing.T) {
 	t.Parallel()
 	m := filesLog(t, 1)
