@@ -404,7 +404,7 @@ func BenchmarkVerifyCondensed(b *testing.B) {
 	b.ReportMetric(all/n, "held-B/entry")
 }
 
-// TestStubsMemory: where there are condense entries and stubs, at most 96 bytes an entry are held.
+// TestStubsMemory: of a log with condense entries and stubs at most 96 bytes an entry are held.
 func TestStubsMemory(t *testing.T) {
 	race.Alone(t)
 	x := yearLog(t, 4_000)
