@@ -55,6 +55,7 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 		s.dead = fmt.Errorf("filestore: append: %w", err)
 		return s.dead
 	}
+	s.appended.Add(1)
 	s.hashes.batch(&b)
 	return nil
 }

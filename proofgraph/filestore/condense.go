@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/stub"
@@ -20,6 +21,7 @@ type condenser struct {
 	condenses gate        // held during one Condense
 	rewrites  gate        // held while one segment is condensed, and during an EraseBlob; protects left
 	closing   atomic.Bool // Close was called
+	appended  atomic.Uint64
 
 	named map[contracts.Digest]bool // blobs that were appended during a Condense, and were there; nil: there is none
 	left  string                    // a file that may be there, or be there again after a crash; "": none
@@ -73,6 +75,9 @@ type condensing struct {
 	next  uint64    // the least index that may come
 	stubs stubLines // of the present segment
 	lines []byte    // the memory of their lines
+
+	worked   time.Time // when the last piece of work began
+	appended uint64    // appends until then
 }
 
 // stubLines are stubs by their indexes.
@@ -107,26 +112,34 @@ func (c *condensing) begin() error {
 	c.named = map[contracts.Digest]bool{}
 	c.until, c.known = c.entries, c.blobs.Len()
 	c.gone = make(bitmap, c.known/64+1)
+	c.worked = time.Now()
 	return nil
 }
 
 // run passes over blobs and stubs, and then over the segments that are left.
 func (c *condensing) run(stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest]) error {
+	n := 0
+	more := func() error {
+		if n++; n%1024 == 0 {
+			c.rest()
+		}
+		return c.more()
+	}
 	for d := range blobs {
-		if err := c.more(); err != nil {
+		if err := more(); err != nil {
 			return err
 		}
 		c.forget(d)
 	}
 	for index, line := range stubs {
-		if err := c.more(); err != nil {
+		if err := more(); err != nil {
 			return err
 		}
 		if err := c.put(index, line); err != nil {
 			return err
 		}
 	}
-	return c.rest()
+	return c.others()
 }
 
 func (c *condensing) done() {
@@ -178,8 +191,8 @@ func (c *condensing) segmentEnd(at int) uint64 {
 	return g.first + uint64(len(g.entries))
 }
 
-// rest condenses the segments that are left.
-func (c *condensing) rest() error {
+// others condenses the segments that are left.
+func (c *condensing) others() error {
 	c.mu.RLock()
 	n := len(c.segments)
 	c.mu.RUnlock()
@@ -255,6 +268,7 @@ func (c *condensing) condense(g *segment) (err error) {
 		return err
 	}
 	defer from.Close()
+	c.worked = time.Now()
 	stubs, err := c.replacing(from, g)
 	if err != nil {
 		return err
@@ -281,7 +295,7 @@ func (c *condensing) condense(g *segment) (err error) {
 			_ = c.tidy(c.disk) // or later: the disk may be full of it
 		}
 	}()
-	r, err := newRewriting(g, from, to, stay)
+	r, err := newRewriting(g, from, to, stay, c.rest)
 	if err != nil {
 		return err
 	}
@@ -320,6 +334,15 @@ func (c *condensing) dropDigests(g *segment) {
 	}
 }
 
+// rest ends a piece of work. If there were appends meanwhile, they have four fifths of the time.
+func (c *condensing) rest() {
+	if n := c.condenser.appended.Load(); n != c.appended {
+		c.appended = n
+		time.Sleep(min(4*time.Since(c.worked), time.Second))
+	}
+	c.worked = time.Now()
+}
+
 // more returns an error if the rewriting of a segment is to end.
 func (c *condensing) more() error {
 	if c.closing.Load() {
@@ -332,7 +355,10 @@ func (c *condensing) more() error {
 func (c *condensing) replacing(f disk.File, g *segment) (stubLines, error) {
 	w := window{file: f, segment: g, least: 64 << 10}
 	list := c.stubs[:0]
-	for _, x := range c.stubs {
+	for i, x := range c.stubs {
+		if i%1024 == 1023 {
+			c.rest()
+		}
 		if err := c.more(); err != nil {
 			return nil, err
 		}

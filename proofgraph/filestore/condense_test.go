@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -181,12 +183,13 @@ func TestCondensedAndOlderFiles(t *testing.T) {
 	mustCondense(t, s, condensed...)
 	mustClose(t, s)
 	after := filesOf(d)
-	other := condensedLog(t, n, 1, 5, 9)
+	other, third := condensedLog(t, n, 1, 5, 9), condensedLog(t, n, 0, 4, 5, 8)
+	require.Equal(t, headerOf(t, other, "00000001.log"), headerOf(t, third, "00000001.log"))
 	mixed := 0
 	for _, name := range before.segments()[:2] {
 		index := strings.TrimSuffix(name, logKind) + indexKind
 		for _, f := range []files{before, other} {
-			for _, indexes := range []files{before, after, other, nil} { // an index of another file is not believed
+			for _, indexes := range []files{before, after, other, third, nil} { // an index of another file is not believed
 				d := after.but(name, f[name]).but(index, indexes[index]).disk()
 				s := mustOpen(t, d)
 				i, whole := 0, 0
@@ -207,7 +210,7 @@ func TestCondensedAndOlderFiles(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 16, mixed)
+	assert.Equal(t, 20, mixed)
 
 	name := before.segments()[1]
 	later := bytes.Clone(after[name])
@@ -395,6 +398,54 @@ func TestEraseAndCondense(t *testing.T) {
 	}
 }
 
+// What is erased after a Condense that failed, on a disk that failed from any change on until that
+// returned, is erased for good: neither the file that was left nor the old one comes back.
+func TestEraseAfterCondenseFailed(t *testing.T) {
+	t.Parallel()
+	const n = 12
+	secrets := []int{0, 1, 5, n - 1}
+	failed, dead := 0, 0
+	for at := 1; ; at++ {
+		d := withSecrets(t, n, secrets...)
+		tap := &disktest.Tap{Disk: d}
+		s := mustOpen(t, tap)
+		changes := 0
+		tap.Hook = func(o *disktest.Op) error {
+			if o.Changes {
+				if changes++; changes >= at {
+					return errors.New("the disk failed")
+				}
+			}
+			return o.Do()
+		}
+		err := s.condense([]int{0, 1, 2, 5, 6})
+		tap.Hook = nil
+		if changes < at {
+			break
+		}
+		if err != nil { // or an index is missing
+			failed++
+		}
+		if s.dead != nil {
+			dead++
+			continue
+		}
+		for _, i := range secrets {
+			mustErase(t, s, i)
+		}
+		left := d.Cut(disktest.LeavesNone, rand.New(rand.NewPCG(1, 2)))
+		require.Equal(t, "", traces(left), "the disk failed from change %d on, and there is something in", at)
+		s = mustOpen(t, left)
+		for _, i := range secrets {
+			mustLack(t, s, i)
+		}
+		mustCondense(t, s, 0, 1, 2, 5, 6)
+		require.NoError(t, matchesBut(s, n, []int{0, 1, 2, 5, 6}))
+		mustClose(t, s)
+	}
+	assert.True(t, failed >= 20 && dead < failed/2, "%d failed, %d dead", failed, dead)
+}
+
 // A blob that an Append names while its segment is written stays there, whether it was passed over
 // already or not, and what does not go otherwise goes later.
 func TestAppendedWhileItIsCondensed(t *testing.T) {
@@ -467,8 +518,15 @@ func TestCloseEndsCondense(t *testing.T) {
 		tap.Hook = func(o *disktest.Op) error {
 			if o.Changes {
 				if seen++; seen == nth+1 {
-					closing.Go(func() { assert.NoError(t, s.Close()) })
-					for !s.closing.Load() {
+					returned := make(chan struct{})
+					closing.Go(func() {
+						assert.NoError(t, s.Close())
+						close(returned)
+					})
+					select {
+					case <-returned:
+						t.Error("Close returned while a file was written")
+					case <-time.After(5 * time.Millisecond): // enough, if it did not wait
 					}
 				}
 			}
@@ -490,6 +548,55 @@ func TestCloseEndsCondense(t *testing.T) {
 		require.NoError(t, matchesBut(s, n, condensed))
 		mustClose(t, s)
 	}
+}
+
+// Open writes nothing to a condensed segment, though it is the last one with frames: it was whole
+// before it had its name.
+func TestOpenLeavesWhatIsCondensed(t *testing.T) {
+	t.Parallel()
+	const n = 5
+	condensed := []int{0, 1, 3, 4}
+	good := condensedLog(t, n, condensed...)
+	names := good.segments()
+	name := names[len(names)-2]
+	require.NotZero(t, headerOf(t, good, name).times)
+	tap := &disktest.Tap{Disk: good.bare().disk()}
+	tap.Hook = func(o *disktest.Op) error {
+		if o.Is("write", name) {
+			t.Errorf("%d bytes are written to %s, at %d", len(o.Data), name, o.At)
+		}
+		return o.Do()
+	}
+	s := mustOpen(t, tap)
+	require.NoError(t, matchesBut(s, n, condensed))
+	grow(t, s, n, n+3)
+	mustClose(t, s)
+}
+
+// A file that was read from while its segment was condensed is closed then: an open file keeps the
+// disk of what went.
+func TestOldFilesAreClosed(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	tap := &disktest.Tap{Disk: disktest.NewRAM()}
+	s := mustOpen(t, tap)
+	grow(t, s, 0, n)
+	mustHold(t, s, n) // its files are idle
+	require.NotEmpty(t, s.idle)
+	tap.Hook = func(o *disktest.Op) error {
+		if o.Is("read", "00000001"+logKind) {
+			tap.Hook = nil
+			mustCondense(t, s, 1, 2)
+		}
+		return o.Do()
+	}
+	b, err := s.Blob(t.Context(), crypto.Sum(batch(0).Blobs[0]))
+	require.NoError(t, err)
+	require.Equal(t, batch(0).Blobs[0], b)
+	for _, w := range s.idle {
+		assert.Same(t, s.segments[w.segment.number-1], w.segment)
+	}
+	require.NoError(t, matchesBut(s, n, []int{1, 2}))
 }
 
 // A store that was opened to be read, or is dead, condenses nothing.

@@ -57,10 +57,11 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 // first, so that nothing need wait for it. The store keeps at most the stubs of one segment in
 // memory.
 //
-// Appends wait while the file gets its name, which takes about as long as one of them. EraseBlob
-// waits for at most one segment. After an error the file is removed, and the store goes on, unless
-// the error is of a disk that failed while the last segment was ended: then the store is dead, as
-// after an Append. ctx ends it between two records.
+// Appends have four fifths of the time, if there are any; without them some 300 MB are written
+// again in a second. They wait while the file gets its name, which takes about as long as one of
+// them. EraseBlob waits for at most one segment. After an error the file is removed, and the store
+// goes on, unless the error is of a disk that failed while the last segment was ended: then the
+// store is dead, as after an Append. ctx ends it between two records.
 //
 // The bytes of what goes are not overwritten: they stay in blocks that the file system no longer
 // uses. A blob that a person may not keep must be erased ([Store.EraseBlob]) before it is

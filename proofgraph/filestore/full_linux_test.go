@@ -45,3 +45,34 @@ func TestFullDisk(t *testing.T) {
 	mustHold(t, s, n+5)
 	mustClose(t, s)
 }
+
+// Condensing on a disk that is full fails, and the store goes on when there is room for that. With
+// room for a segment, it condenses.
+func TestCondenseOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=128k"); err != nil {
+		t.Skip("only root can mount a disk:", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
+	dir, hog := filepath.Join(disk, "log"), filepath.Join(disk, "hog")
+	s := mustOpenReal(t, dir)
+	grow(t, s, 0, 20)
+	condensed := []int{0, 1, 2, 5, 9, 10, 19}
+	for range 3 {
+		require.ErrorIs(t, os.WriteFile(hog, make([]byte, 1<<20), 0o600), syscall.ENOSPC)
+		require.ErrorIs(t, s.condense(condensed), syscall.ENOSPC)
+		left, err := filepath.Glob(filepath.Join(dir, "*"+newKind))
+		require.NoError(t, err)
+		require.Empty(t, left, "a file takes room, and there is none")
+		mustHold(t, s, 20)
+		require.NoError(t, os.Remove(hog))
+	}
+	mustCondense(t, s, condensed...)
+	require.NoError(t, matchesBut(s, 20, condensed))
+	grow(t, s, 20, 25)
+	mustClose(t, s)
+	s = mustOpenReal(t, dir)
+	require.NoError(t, matchesBut(s, 25, condensed))
+	mustClose(t, s)
+}

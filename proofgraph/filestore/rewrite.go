@@ -7,10 +7,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-const (
-	frameBytes = 1 << 20 // in a condensed segment frames end after so many bytes of records
-	syncBytes  = 4 << 20 // so many bytes are synced at a time: the syncs of appends wait for those of others
-)
+// frameBytes is about how many bytes of records a frame of a condensed segment has.
+const frameBytes = 1 << 20
 
 // A rewriting writes a segment again, into another file and without what goes.
 type rewriting struct {
@@ -20,7 +18,7 @@ type rewriting struct {
 	place    // in the new file
 	entries  []uint32
 	blobs    map[uint32]uint32 // of blobs that stay: the new offset, by the old one
-	synced   uint32            // the offset up to which the file was synced
+	rest     func()            // is called after each frame
 
 	frame []rewritten // the frame that is collected
 	bytes []byte      // the bodies of its records
@@ -37,8 +35,10 @@ type rewritten struct {
 
 // newRewriting begins to write a full segment into an empty file. The blobs that stay are those at
 // the offsets that are in blobs.
-func newRewriting(old *segment, from, to disk.File, blobs map[uint32]uint32) (*rewriting, error) {
-	r := &rewriting{header: old.header, old: old, from: from, to: to, blobs: blobs}
+func newRewriting(
+	old *segment, from, to disk.File, blobs map[uint32]uint32, rest func(),
+) (*rewriting, error) {
+	r := &rewriting{header: old.header, old: old, from: from, to: to, blobs: blobs, rest: rest}
 	r.header.times, r.header.ended = old.times+1, old.nextChain()
 	b := r.header.encode()
 	r.place = place{end: r.start(), tail: r.chain}
@@ -97,11 +97,11 @@ func (r *rewriting) flush() error {
 	}
 	r.end, r.tail = r.end+uint32(len(w.buf)), w.chain
 	r.frame, r.bytes, r.buf = r.frame[:0], r.bytes[:0], w.buf
-	if r.end-r.synced < syncBytes {
-		return nil
+	if err := r.to.Sync(); err != nil { // now: the syncs of appends wait for those of others
+		return err
 	}
-	r.synced = r.end
-	return r.to.Sync()
+	r.rest()
+	return nil
 }
 
 // finish ends the file, and makes it durable. More frames may follow in the place of that end.
