@@ -56,3 +56,18 @@ func TestCrashHarnessFindsRecoveryThatIsNone(t *testing.T) {
 }
 
 func TestCrashHarnessFindsForgedNotes(t *testing.T) { crash.HarnessFindsForgedNotes(t) }
+
+func TestCrashCondensePower(t *testing.T) {
+	race.Alone(t)
+	crash.CondensePower(t)
+}
+
+func TestCrashCondenseDiskFails(t *testing.T) {
+	race.Alone(t)
+	crash.CondenseDiskFails(t)
+}
+
+func TestCrashCondenseFindsLiars(t *testing.T) {
+	race.Alone(t)
+	crash.CondenseFindsLiars(t)
+}

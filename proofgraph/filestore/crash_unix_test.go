@@ -11,3 +11,4 @@ import (
 func TestCrashKill(t *testing.T)           { crash.Kill(t) }
 func TestCrashKillFindsLiars(t *testing.T) { crash.KillFindsLiars(t) }
 func TestCrashChild(t *testing.T)          { crash.Child(t) }
+func TestCrashCondenseKill(t *testing.T)   { crash.CondenseKill(t) }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,6 +28,7 @@ type childOptions struct {
 	Point          string // the failpoint; "": none, its parent kills it
 	Nth            int
 	Drops          bool // its store acknowledges what it does not store
+	Condenses      bool // it is a store without a kernel, which is condensed
 }
 
 const (
@@ -60,12 +62,16 @@ func Child(t *testing.T) {
 	events, err := openEvents(o.Events)
 	require.NoError(t, err)
 	p := &points{random: rand.New(rand.NewPCG(o.Seed, 1)), left: o.Nth}
-	for _, f := range failpoints {
+	for _, f := range slices.Concat(failpoints, condensePoints) {
 		if f.name == o.Point {
 			p.failpoint = f
 		}
 	}
 	require.Equal(t, o.Point, p.name, "no failpoint")
+	if o.Condenses {
+		condensingChild(t, o, events, p)
+		return
+	}
 	l := &process{number: o.Process, events: events, during: p.moment, through: p.through}
 	if o.Drops {
 		l.through = func(s proofgraph.Store) proofgraph.Store {
