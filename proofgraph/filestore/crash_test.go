@@ -71,3 +71,8 @@ func TestCrashCondenseFindsLiars(t *testing.T) {
 	race.Alone(t)
 	crash.CondenseFindsLiars(t)
 }
+
+func TestCrashLetGo(t *testing.T) {
+	race.Alone(t)
+	crash.LetGo(t)
+}

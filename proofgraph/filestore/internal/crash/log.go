@@ -11,6 +11,7 @@ import (
 
 // A line is the part of an entry that an audit needs.
 type line struct {
+	stub    bool
 	hash    string
 	kind    contracts.Kind
 	session string
@@ -33,6 +34,14 @@ func readLog(s proofgraph.Store) ([]line, error) {
 	for e, err := range s.Entries(ctx, 0, size) {
 		if err != nil {
 			return nil, err
+		}
+		if contracts.IsStub(e) {
+			s, bad := r.Stub(e)
+			if bad != nil {
+				return nil, fmt.Errorf("entry %d: %v", len(lines), bad)
+			}
+			lines = append(lines, stubLine(s, lines))
+			continue
 		}
 		sealed, bad := r.Open(e)
 		if bad != nil {
@@ -59,4 +68,21 @@ func readLog(s proofgraph.Store) ([]line, error) {
 		return nil, fmt.Errorf("%d entries, the store says %d", len(lines), size)
 	}
 	return lines, nil
+}
+
+// stubLine returns the line of a stub, as far as it says what the entry said.
+func stubLine(s *contracts.Stub, before []line) line {
+	l := line{stub: true, hash: s.Entry.String(), kind: contracts.KindReceipt, session: strings.Clone(s.Session)}
+	if d := s.Decision; d != nil {
+		l.kind, l.id, l.key = contracts.KindDecision, fmt.Sprint(l.session, "/", s.Seq), strings.Clone(d.Idempotency)
+		return l
+	}
+	l.outcome, l.reason = s.Receipt.Outcome, contracts.ReasonAllow
+	if l.outcome == contracts.Failed {
+		l.reason = contracts.ReasonToolError
+	}
+	if i := s.Receipt.Decision; i < uint64(len(before)) {
+		l.of = before[i].hash
+	}
+	return l
 }

@@ -50,6 +50,15 @@ rules:
   - {id: all, allow: [pay, fail, raw, drift, nest]}
 `
 
+// The floor that lets entries go.
+const floorText = `
+helm: policy/v1
+layer: P0
+name: floor
+version: 1
+condense: {kept: high, after: 24h}
+`
+
 const origin = "crash.test/helm"
 
 // A process is a kernel over a store, with tools whose effects are recorded outside of it.
@@ -60,6 +69,7 @@ type process struct {
 	runs    atomic.Int64
 	during  func(moment string)                     // is called at moments of a run; nil: nothing is
 	through func(proofgraph.Store) proofgraph.Store // wraps the kernel's store; nil: nothing does
+	floor   bool                                    // the policy lets entries go
 	store   proofgraph.Store
 
 	mu      sync.Mutex
@@ -91,17 +101,25 @@ var key, trustState = func() (crypto.PrivateKey, *registry.State) {
 	return key, state
 }()
 
-func compilePolicy() (*guardian.Policy, error) {
-	doc, err := policy.Parse("crash.yaml", []byte(policyText))
-	if err != nil {
-		return nil, err
+func compilePolicy(floor bool) (*guardian.Policy, error) {
+	texts := []string{policyText}
+	if floor {
+		texts = append(texts, floorText)
 	}
-	return guardian.Compile(doc)
+	var docs []contracts.Document
+	for _, text := range texts {
+		doc, err := policy.Parse("crash.yaml", []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+	return guardian.Compile(docs...)
 }
 
 // start makes the kernel over a store. Without a clock and nonces it uses the machine's.
 func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Reader) error {
-	p, err := compilePolicy()
+	p, err := compilePolicy(l.floor)
 	if err != nil {
 		return err
 	}
