@@ -16,9 +16,9 @@ import (
 
 // EraseBlob overwrites the bytes of a blob in their place, and returns nil when that is on stable
 // storage. It takes two small writes and two syncs, and more if the blob is in a full segment,
-// whose index is removed first. The blob's size and digest stay. ctx is checked until the writing
-// begins. After an error of the disk the store is dead, and the blob is whole or gone when the
-// directory is opened again.
+// whose index is removed first. It waits for a segment that is being condensed. The blob's size and
+// digest stay. ctx is checked until the writing begins. After an error of the disk the store is
+// dead, and the blob is whole or gone when the directory is opened again.
 func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	if err := ctx.Err(); err != nil {
 		return err

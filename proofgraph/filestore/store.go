@@ -127,10 +127,11 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // OpenReadOnly opens the log in a directory as it is now, for reading, while a process may be
-// writing to it. It does not see what is acknowledged later; open it again. It changes nothing, and
-// what it reads is on stable storage, with one exception: after a sync of the writing process
-// failed, which seals that log, the system may show bytes that it will not keep. Until Close it has
-// up to 16 files open.
+// writing to it. It does not see what is acknowledged later; open it again. It sees stubs in the
+// place of entries that are condensed later, and no blob that is forgotten then. It changes
+// nothing, and what it reads is on stable storage, with one exception: after a sync of the writing
+// process failed, which seals that log, the system may show bytes that it will not keep. Until
+// Close it has up to 16 files open.
 func OpenReadOnly(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
