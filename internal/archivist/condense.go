@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/condense"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -77,13 +78,36 @@ func (a *Archivist) find(
 			from, to = first, last
 			continue
 		}
+		if computed, from, to, err = a.tighten(ctx, log, computed, from, to, size, until); err != nil {
+			return nil, 0, err
+		}
+		root, err := a.scan.rootAt(ctx, to)
+		if err != nil {
+			return nil, 0, err
+		}
 		s := &set{members: bitsFrom(from), fields: contracts.Condense{Dropped: computed.Dropped, From: from,
-			Root: a.scan.rootAt(to), Size: size, Stubs: computed.Stubs, To: to, Until: until}}
+			Root: root, Size: size, Stubs: computed.Stubs, To: to, Until: until}}
 		for i := range computed.Members() {
 			s.members.add(i)
 		}
-		return s, to, nil
+		return s, last, nil
 	}
+}
+
+// tighten cuts off what has no members at both ends of a range, so that little is read again by who
+// reads the condense entry. It leaves the end where the last of main would become another.
+func (a *Archivist) tighten(
+	ctx context.Context, log *proofgraph.Log, s *condense.Set, from, to, size uint64, until contracts.Time,
+) (*condense.Set, uint64, uint64, error) {
+	first, last := to, from
+	for i := range s.Members() {
+		first, last = min(first, i), i
+	}
+	tight, err := a.compute(ctx, log, first, last+1, size, until)
+	if err == nil && tight.Dropped == s.Dropped {
+		return tight, first, last + 1, nil
+	}
+	return s, first, to, err
 }
 
 // worth reports whether a range may have a condense entry of this kernel.

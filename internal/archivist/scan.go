@@ -187,10 +187,21 @@ func (s *scan) advance(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// rootAt returns the root of the log at a size that is a multiple of block, or the present one.
-func (s *scan) rootAt(size uint64) contracts.Digest {
+// rootAt returns the root of the log at a size that was scanned.
+func (s *scan) rootAt(ctx context.Context, size uint64) (contracts.Digest, error) {
 	if size == s.size {
-		return s.tree.Root()
+		return s.tree.Root(), nil
 	}
-	return s.trees[size/block].Root()
+	tree := s.trees[size/block]
+	for e, err := range s.store.Entries(ctx, size/block*block, size) {
+		if err != nil {
+			return contracts.Digest{}, err
+		}
+		leaf, err := s.reader.Leaf(e)
+		if err != nil {
+			return contracts.Digest{}, err
+		}
+		tree.Append(leaf)
+	}
+	return tree.Root(), nil
 }
