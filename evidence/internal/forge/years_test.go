@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/receipts"
 )
@@ -397,4 +399,51 @@ func TestLiesOverStubs(t *testing.T) {
 	for name := range lies {
 		assert.GreaterOrEqual(t, tried[name], 6/Sample(3), name)
 	}
+}
+
+// TestBackTestOverStubs: calls of which stubs are left are not judged again, and all others are as
+// if the inputs and outputs of those calls were erased.
+func TestBackTestOverStubs(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	candidates := []*guardian.Policy{
+		Compiled(t, yearsFloor, yearsBundle),
+		Compiled(t, strings.Replace(yearsFloor, `"has":"web"`, `"has":"bank"`, 1),
+			strings.NewReplacer(`"gt":4`, `"gt":1`, `"limit":40`, `"limit":3`, `"trusted":true},
+ "note"`, `"trusted":false},
+ "note"`).Replace(yearsBundle)),
+	}
+	judged, unjudged, changed := uint64(0), 0, 0
+	for seed := range uint64(6 / Sample(2)) {
+		made := wander(t, 200+seed, 140)
+		m := made.model()
+		m.Build()
+		r := rand.New(rand.NewPCG(seed, 11))
+		var gone []uint64
+		for _, n := range m.sets() {
+			if n.gone = r.IntN(3) > 0; n.gone && n.D() != nil {
+				gone = append(gone, uint64(m.index(n)))
+			}
+		}
+		m.forget()
+		pack := m.Build()
+		for _, n := range m.Nodes {
+			n.gone = false
+		}
+		erased := m.Build()
+		o := evidence.Options{Trust: made.Trust, Origin: Origin}
+		for _, candidate := range candidates {
+			d, changes := backTested(t, pack, o, candidate)
+			was, same := backTested(t, erased, o, candidate)
+			assert.Equal(t, same, changes)
+			was.Report = d.Report
+			assert.Equal(t, was, d)
+			for _, at := range gone {
+				assert.Contains(t, d.Unjudged, at)
+			}
+			judged, unjudged, changed = judged+d.Judged, unjudged+len(gone), changed+len(changes)
+		}
+	}
+	t.Logf("%d judged, %d not, %d changes", judged, unjudged, changed)
+	assert.True(t, judged >= 100 && unjudged >= 100 && changed >= 10, "too few of something")
 }
