@@ -48,9 +48,12 @@
 // JSON. Arguments, outputs and callers are never written. Entries are in log order, with those of
 // their edges that lead to another entry of the set. The same set always has the same bytes.
 //
+// If only the stub of an entry is left, it is written as far as the stub has it, and marked: in
+// JSON by "stub":true after the kind. Its edges are those of the entry.
+//
 // [Graph.WriteDOT] writes a digraph for Graphviz: later entries below earlier ones, the session as
-// group, entries that ended in DENY in red, causes as solid lines and the rest of the chains
-// dotted. [Graph.WriteJSON] writes one object with one entry a line, broken here:
+// group, entries that ended in DENY in red, stubs dashed, causes as solid lines and the rest of the
+// chains dotted. [Graph.WriteJSON] writes one object with one entry a line, broken here:
 //
 //	{"size":9,"entries":[
 //	{"index":4,"kind":"receipt","session":"main","seq":1,"time":"2026-09-21T13:46:40.004Z",

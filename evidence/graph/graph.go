@@ -70,11 +70,11 @@ func Read(ctx context.Context, s Source) (g *Graph, err error) {
 	}
 	read := &Graph{source: s, sessions: map[string]session{}}
 	var decisions Set
-	err = each(ctx, s, 0, size, nil, func(i uint64, hash contracts.Digest, st *contracts.Statement) error {
-		if st.Decision != nil {
+	err = each(ctx, s, 0, size, nil, func(i uint64, l *line) error {
+		if l.kind() == contracts.KindDecision {
 			decisions.add(i)
 		}
-		return read.add(i, hash, st, &decisions)
+		return read.add(i, l, &decisions)
 	})
 	if err != nil {
 		return nil, err
@@ -84,45 +84,69 @@ func Read(ctx context.Context, s Source) (g *Graph, err error) {
 
 // add adds the next entry. It refuses an entry that names one that is not there, or whose seq is
 // not the next: the rest of the graph relies on both.
-func (g *Graph) add(i uint64, hash contracts.Digest, st *contracts.Statement, decisions *Set) error {
-	if (st.Genesis != nil) != (i == 0) {
+func (g *Graph) add(i uint64, l *line, decisions *Set) error {
+	if (l.kind() == contracts.KindGenesis) != (i == 0) {
 		return errors.New("predicateType: entry 0, and only it, is the genesis")
 	}
-	c := g.sessions[st.Session] // the zero value of a new session has entry 0 as prev
-	var prev contracts.Digest
-	if i > 0 {
-		prev = g.index.Hash(uint64(c.last))
-	}
-	if st.Seq != uint64(c.next) {
+	name, seq, _ := l.place()
+	c := g.sessions[name] // the zero value of a new session has entry 0 as prev
+	if seq != uint64(c.next) {
 		return errors.New("predicate.seq: not the next of its session")
 	}
-	if st.Prev != prev {
-		return errors.New("predicate.prev: not the hash of the session's previous entry, or of the genesis")
-	}
 	from := len(g.parents)
-	for _, p := range st.Parents {
+	cause, err := g.link(i, l, uint64(c.last), decisions)
+	if err != nil {
+		return err
+	}
+	slices.Sort(g.parents[from:]) // they are in the order of hashes, which means nothing to people
+	g.nodes = append(g.nodes, node{c.last, uint32(len(g.parents))})
+	if cause {
+		g.during.add(i)
+	}
+	g.sessions[name] = session{uint32(i), c.next + 1}
+	return g.index.Add(l.hash, 0) // Lamport times are not used here
+}
+
+// link appends the parents of the next entry. It reports whether prev, the entry before it in its
+// session, is a cause; see the package comment.
+func (g *Graph) link(i uint64, l *line, prev uint64, decisions *Set) (cause bool, err error) {
+	if s := l.stub; s != nil {
+		if s.Receipt == nil {
+			return decisions.Has(prev), g.name(s.Parents)
+		}
+		of := s.Receipt.Decision
+		if of >= i {
+			return false, errors.New("stub.decision: no earlier entry")
+		}
+		if of != prev { // it is a parent of the entry, which its stub does not repeat
+			g.parents = append(g.parents, uint32(of))
+		}
+		return of == prev, g.name(s.Parents)
+	}
+	st := l.entry
+	var before contracts.Digest
+	if i > 0 {
+		before = g.index.Hash(prev)
+	}
+	if st.Prev != before {
+		return false, errors.New("predicate.prev: not the hash of the session's previous entry, or of the genesis")
+	}
+	if r := st.Receipt; r != nil && r.Decision == nil {
+		return st.Prev == r.DecisionHash, g.name(st.Parents)
+	}
+	return st.Judgement() != nil && decisions.Has(prev), g.name(st.Parents)
+}
+
+// name appends parents, which the next entry names by their hashes.
+func (g *Graph) name(parents []contracts.Digest) error {
+	for _, p := range parents {
 		at, _, ok := g.index.Lookup(p)
 		if !ok {
 			return errors.New("predicate.parents: one is no earlier entry")
 		}
 		g.parents = append(g.parents, uint32(at))
 	}
-	slices.Sort(g.parents[from:]) // they are in the order of hashes, which means nothing to people
-	g.nodes = append(g.nodes, node{c.last, uint32(len(g.parents))})
-	if causedByPrev(st, decisions.Has(uint64(c.last))) {
-		g.during.add(i)
-	}
-	g.sessions[st.Session] = session{uint32(i), c.next + 1}
-	return g.index.Add(hash, 0) // Lamport times are not used here
-}
-
-// causedByPrev reports whether prev is a cause; see the package comment. decision is whether prev
-// is the decision of a call.
-func causedByPrev(st *contracts.Statement, decision bool) bool {
-	if r := st.Receipt; r != nil && r.Decision == nil {
-		return st.Prev == r.DecisionHash
-	}
-	return st.Judgement() != nil && decision
+	return nil
 }
 
 // Size returns the number of entries.

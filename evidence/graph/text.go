@@ -13,17 +13,24 @@ import (
 // said holds what an entry says about its call. A field that the entry does not have is empty.
 type said struct{ tool, verdict, outcome, reason, risk string }
 
-func (s *shown) said() said {
-	if r := s.Receipt; r != nil && r.Decision == nil {
+func (l *line) said() said {
+	if s := l.stub; s != nil {
+		if s.Receipt != nil {
+			return said{outcome: string(s.Receipt.Outcome)}
+		}
+		return said{tool: s.Decision.Tool}
+	}
+	st := l.entry
+	if r := st.Receipt; r != nil && r.Decision == nil {
 		return said{r.Tool, r.Verdict.String(), string(r.Outcome), string(r.Reason), ""}
 	}
-	d := s.Judgement()
+	d := st.Judgement()
 	if d == nil {
 		return said{}
 	}
 	c := said{d.Tool, d.Verdict.String(), "", string(d.Reason), string(d.Risk)}
-	if s.Receipt != nil {
-		c.outcome = string(s.Receipt.Outcome)
+	if st.Receipt != nil {
+		c.outcome = string(st.Receipt.Outcome)
 	}
 	return c
 }
@@ -41,10 +48,14 @@ func appendJSON(b []byte, s *shown) []byte {
 		b = append(b, '"')
 	}
 	b = strconv.AppendUint(append(b, "\n{\"index\":"...), s.index, 10)
-	text("kind", string(s.Kind()))
-	text("session", s.Session)
-	b = strconv.AppendUint(append(b, `,"seq":`...), s.Seq, 10)
-	text("time", s.Time.String())
+	session, seq, at := s.place()
+	text("kind", string(s.line.kind()))
+	if s.stub != nil {
+		b = append(b, `,"stub":true`...)
+	}
+	text("session", session)
+	b = strconv.AppendUint(append(b, `,"seq":`...), seq, 10)
+	text("time", at.String())
 	c := s.said()
 	for _, f := range [...][2]string{{"tool", c.tool}, {"verdict", c.verdict}, {"outcome", c.outcome},
 		{"reason", c.reason}, {"risk", c.risk}} {
@@ -86,15 +97,23 @@ func appendJSONText(b []byte, s string) []byte {
 
 func appendDOT(b []byte, s *shown) []byte {
 	c := s.said()
+	session, seq, at := s.place()
 	b = fmt.Appendf(b, "\te%d [group=\"", s.index)
-	b = appendDOTText(b, s.Session)
-	b = fmt.Appendf(b, "\" label=\"%d %s\\n", s.index, s.Kind())
-	b = fmt.Appendf(appendDOTText(b, s.Session), "/%d\\n%s", s.Seq, s.Time)
-	if c.tool != "" {
-		b = appendDOTText(append(b, `\n`...), c.tool)
-		b = appendDOTText(append(b, `\n`...), c.summary())
+	b = appendDOTText(b, session)
+	b = fmt.Appendf(b, "\" label=\"%d %s", s.index, s.line.kind())
+	if s.stub != nil {
+		b = append(b, ", a stub"...)
+	}
+	b = fmt.Appendf(appendDOTText(append(b, `\n`...), session), "/%d\\n%s", seq, at)
+	for _, text := range []string{c.tool, c.summary()} {
+		if text != "" {
+			b = appendDOTText(append(b, `\n`...), text)
+		}
 	}
 	b = append(b, '"')
+	if s.stub != nil {
+		b = append(b, " style=dashed"...)
+	}
 	if c.verdict == contracts.Deny.String() {
 		b = append(b, " color=red"...)
 	}
@@ -112,7 +131,7 @@ func appendDOT(b []byte, s *shown) []byte {
 // summary returns the text for people, such as "DENIED POLICY_VIOLATION, high risk".
 func (c said) summary() string {
 	s := cmp.Or(c.outcome, c.verdict)
-	if c.reason != string(contracts.ReasonAllow) {
+	if c.reason != "" && c.reason != string(contracts.ReasonAllow) {
 		s += " " + c.reason
 	}
 	if c.risk != "" {

@@ -38,9 +38,8 @@ type form struct {
 // A shown is an entry to be written, with its edges within the set.
 type shown struct {
 	index uint64
-	hash  contracts.Digest
 	edges []edge
-	*contracts.Statement
+	*line
 }
 
 func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err error) {
@@ -57,12 +56,12 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 	var buf []byte
 	var room [1 + contracts.MaxParents]edge
 	between := ""
-	entry := func(i uint64, hash contracts.Digest, st *contracts.Statement) error {
-		if hash != g.index.Hash(i) {
+	entry := func(i uint64, l *line) error {
+		if l.hash != g.index.Hash(i) {
 			return errors.New("the source has another one than it had when it was read")
 		}
 		edges := slices.DeleteFunc(g.edges(room[:0], i), func(e edge) bool { return !s.Has(uint64(e.to)) })
-		buf = f.entry(append(buf[:0], between...), &shown{i, hash, edges, st})
+		buf = f.entry(append(buf[:0], between...), &shown{i, edges, l})
 		between = f.between
 		_, err := out.Write(buf)
 		return err

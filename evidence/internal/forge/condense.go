@@ -170,8 +170,8 @@ func intOf(x any) int {
 	return -1
 }
 
-// model is the log as it is, all of whose entries the store has, under the checkpoint that it has.
-func (m *Maker) model() *Model {
+// Model is the log as it is, in pieces, under the checkpoint that the store has.
+func (m *Maker) Model() *Model {
 	m.Helper()
 	size, err := m.Store.Size(m.Context())
 	require.NoError(m, err)
@@ -204,7 +204,7 @@ func (m *Maker) model() *Model {
 // set. It enters none, and returns none, if the set is empty or too small for the range.
 func (m *Maker) Condense(from, to, size int, until contracts.Time) (set []contracts.Digest) {
 	m.Helper()
-	k := m.model()
+	k := m.Model()
 	c := &Node{by: m.By, st: Object{"predicateType": "https://github.com/helmkernel/helm/condense/v1",
 		"predicate": Object{"from": from, "to": to, "size": size, "until": until.String(), "session": "",
 			"parents": []any{}}}}

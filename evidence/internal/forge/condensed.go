@@ -42,7 +42,7 @@ func Condensed(t testing.TB) *Model {
 	t.Helper()
 	made := CondensedLog(t)
 	made.Checkpoint()
-	m := made.model()
+	m := made.Model()
 	m.names, m.cosigned = condensedNames, true
 	m.cosignedAt = uint64(made.Now/1000) + 60
 	return m

@@ -24,7 +24,7 @@ func TestStubsAgree(t *testing.T) {
 	t.Parallel()
 	stubs := 0
 	for seed := range uint64(4) {
-		m := wander(t, 300+seed, 100).model()
+		m := RandomLog(t, 300+seed, 100).Model()
 		m.Build()
 		var r contracts.Reader
 		for _, n := range m.sets() {
@@ -86,8 +86,8 @@ func TestCondensedPack(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
 	for seed := range uint64(3) {
-		made := wander(t, 400+seed, 100)
-		m := made.model()
+		made := RandomLog(t, 400+seed, 100)
+		m := made.Model()
 		whole := m.Build()
 		for i, n := range m.sets() {
 			n.gone = seed == 0 || i%2 == 0

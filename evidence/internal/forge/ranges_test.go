@@ -49,7 +49,7 @@ func ranges(t testing.TB) *Maker {
 		list("open")
 	}
 	denied("main")
-	condense(len(m.model().Nodes) - 14)
+	condense(len(m.Model().Nodes) - 14)
 	m.Close("open")
 	condense(1)
 	list("main")
@@ -64,7 +64,7 @@ func TestRanges(t *testing.T) {
 	ranRow(t, "OK12")
 	made := ranges(t)
 	last := made.Checkpoint()
-	whole := made.model()
+	whole := made.Model()
 	whole.cosigned, whole.cosignedAt = true, uint64(made.Now/1000)+60
 	whole.Build()
 	var c []*Node

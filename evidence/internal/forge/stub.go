@@ -109,6 +109,37 @@ func (m *Model) letGo(set ...*Node) {
 	m.forget()
 }
 
+// sets are the entries of the log that are in a set.
+func (m *Model) sets() (list []*Node) {
+	for _, n := range m.Nodes {
+		list = append(list, n.members...)
+	}
+	return list
+}
+
+// LetGo puts stubs in the place of the entries of its sets for which goes reports true, and whole
+// entries in the place of all others.
+func (m *Model) LetGo(goes func(index int) bool) {
+	m.Build() // which makes the sets
+	for _, n := range m.Nodes {
+		m.whole(n)
+	}
+	for _, n := range m.sets() {
+		n.gone = goes(m.index(n))
+	}
+	m.forget()
+}
+
+// whole puts an entry back in the place of its stub, with the blobs that it names.
+func (m *Model) whole(n *Node) {
+	n.gone = false
+	for _, d := range n.blobs() {
+		if b := m.docs[d]; b != nil {
+			m.Blobs[d] = b
+		}
+	}
+}
+
 // forget takes out the blobs that no whole entry names.
 func (m *Model) forget() {
 	held := map[string]bool{}

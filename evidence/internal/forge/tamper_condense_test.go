@@ -121,15 +121,6 @@ func whole(names ...string) func(*Model) {
 	}
 }
 
-func (m *Model) whole(n *Node) {
-	n.gone = false
-	for _, d := range n.blobs() {
-		if b := m.docs[d]; b != nil {
-			m.Blobs[d] = b
-		}
-	}
-}
-
 // ranged changes what c says of its range.
 func ranged(fields Object) func(*Model) {
 	return func(m *Model) {
