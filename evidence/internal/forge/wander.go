@@ -52,9 +52,9 @@ type wanderer struct {
 	ranges   int
 }
 
-// RandomLog makes a log of about n entries under YearsFloor and YearsBundle, with calls that overlap
-// and calls that name others, in sessions that end and others that do not, and with condense entries
-// whose ranges may overlap.
+// RandomLog makes a log of about n entries under YearsFloor and YearsBundle, with calls that
+// overlap and calls that name others, in sessions that end and others that do not, and with
+// condense entries whose ranges may overlap.
 func RandomLog(t testing.TB, seed uint64, n int) *Maker {
 	w := &wanderer{Maker: NewMaker(t), Rand: rand.New(rand.NewPCG(seed, 9)), open: map[string][]*Called{}}
 	w.Use(YearsFloor, YearsBundle)
