@@ -152,8 +152,7 @@ func (l *priorLog) foldStub(x *proofgraph.Line) (*priormarks.Run, error) {
 			return nil, fmt.Errorf("policy: entry %d is no policy entry", d.Policy)
 		}
 		call := openCall{x.Hash, s.Session, policy, d.Tool, d.Idempotency, d.Charges, nil}
-		b := &binding{tool: d.Tool, decision: x.Index} // of arguments that no call has
-		return nil, l.permit(x.Index, call, s.Time, b)
+		return nil, l.permit(x.Index, call, s.Time, binding{tool: d.Tool}) // of arguments that no call has
 	}
 	r, reason := s.Receipt, contracts.ReasonAllow
 	if r.Outcome == contracts.Failed { // no other failure goes
@@ -178,11 +177,11 @@ func (l *priorLog) addTrust(index uint64, t *contracts.TrustRecord) error {
 func (l *priorLog) addDecision(index uint64, hash contracts.Digest, st *contracts.Statement) error {
 	d := st.Decision
 	call := openCall{hash, st.Session, d.PolicyHash, d.Tool, d.Idempotency, d.Charges, d}
-	return l.permit(index, call, st.Time, &binding{caller: d.Caller, tool: d.Tool, args: d.ArgsHash, decision: index})
+	return l.permit(index, call, st.Time, binding{caller: d.Caller, tool: d.Tool, args: d.ArgsHash})
 }
 
 // permit folds an ALLOW, which binds its idempotency key, if it has one.
-func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, b *binding) error {
+func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, bound binding) error {
 	if err := l.ledger.Charge(c.charges); err != nil {
 		return fmt.Errorf("charges: %w", err)
 	}
@@ -197,7 +196,9 @@ func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, b *bindin
 		if s.bindings == nil {
 			s.bindings = map[string]*binding{}
 		}
-		s.bindings[c.key] = b
+		b := bound
+		b.decision = index
+		s.bindings[c.key] = &b
 	}
 	return nil
 }

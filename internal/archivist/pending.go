@@ -28,7 +28,11 @@ func (p *pending) add(index uint64, line contracts.Entry) {
 		p.pages = make(map[uint64][]pendingStub)
 	}
 	n := index / pendingPage
-	p.pages[n] = append(p.pages[n], pendingStub{uint16(index % pendingPage), crypto.LeafHash(line)})
+	page := p.pages[n]
+	if page == nil {
+		page = make([]pendingStub, 0, pendingPage/4)
+	}
+	p.pages[n] = append(page, pendingStub{uint16(index % pendingPage), crypto.LeafHash(line)})
 }
 
 // are reports whether the stubs in the range of a condense entry are its set. If so they are
