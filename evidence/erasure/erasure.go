@@ -62,6 +62,11 @@ type Call struct {
 // entry comes to name a blob at the moment at which it is erased, the blob is put back. So erase
 // calls of sessions that are closed, or again when they are.
 //
+// Of calls of which only stubs are left ([proofgraph.Condenser]) nothing is kept that could be
+// erased. They are among the Calls, but for those selected by their caller, whom no stub names. If
+// the store has let go of a decision and not yet of its receipt, Erase by a caller is an error that
+// says so.
+//
 // Every verifier still verifies packs of the log. Erased blobs are listed in
 // evidence.Report.Erased, together with those that were never kept, and verdicts that cannot be
 // made again in its Replay. A kernel over the log goes by what is left and denies what it can no

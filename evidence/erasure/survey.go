@@ -23,6 +23,7 @@ type eraser struct {
 	read     uint64                    // entries that excludeNamed has read
 	calls    map[contracts.Digest]bool // selected, by the hash of the entry that has the decision; and messages
 	wanted   map[contracts.Digest]bool // blobs that these name; false: another entry names it too
+	half     halves
 }
 
 // A callerName is a caller as entries record it, without roles.
@@ -73,8 +74,8 @@ func (r *eraser) survey(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.each(ctx, 0, r.Size, func(index uint64, hash contracts.Digest, st *contracts.Statement) error {
-		return r.selectCall(ctx, index, hash, st)
+	if err := r.each(ctx, 0, r.Size, func(index uint64, x line) error {
+		return r.selectCall(ctx, index, x)
 	}); err != nil {
 		return err
 	}
@@ -88,15 +89,15 @@ func (r *eraser) survey(ctx context.Context) error {
 			return fmt.Errorf("entry %d is not in the log, which has %d", index, r.Size)
 		}
 	}
-	if err := r.each(ctx, 0, r.Size, func(index uint64, hash contracts.Digest, st *contracts.Statement) error {
-		call, ok := decisionOf(st, hash)
+	if err := r.each(ctx, 0, r.Size, func(index uint64, x line) error {
+		call, ok := x.decision()
 		if !ok || !r.calls[call] {
 			return nil
 		}
-		if d := st.Judgement(); d != nil {
-			r.Calls = append(r.Calls, Call{index, d.ID})
+		if id := x.judged(); id != "" {
+			r.Calls = append(r.Calls, Call{index, id})
 		}
-		entry.Blobs(st, func(d contracts.Digest, as entry.Role) {
+		x.blobs(func(d contracts.Digest, as entry.Role) {
 			if as != entry.Module { // code, which the caller did not bring
 				r.wanted[d] = true
 			}
@@ -109,30 +110,37 @@ func (r *eraser) survey(ctx context.Context) error {
 }
 
 // selectCall adds the call of an entry to calls if the selection names it.
-func (r *eraser) selectCall(ctx context.Context, index uint64, hash contracts.Digest, st *contracts.Statement) error {
-	_, byHash := r.receipts[hash]
+func (r *eraser) selectCall(ctx context.Context, index uint64, x line) error {
+	_, byHash := r.receipts[x.hash]
 	_, byIndex := r.entries[index]
-	call, ok := decisionOf(st, hash)
+	call, ok := x.decision()
 	if (byHash || byIndex) && !ok {
-		return fmt.Errorf("entry %d is a %s: select a receipt, its decision or a message", index, st.Kind())
+		if x.stub == nil {
+			return fmt.Errorf("entry %d is a %s: select a receipt, its decision or a message", index, x.entry.Kind())
+		}
+		var err error
+		call, err = r.hashOf(ctx, x.stub.Receipt.Decision)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", x.stub.Receipt.Decision, err)
+		}
+		ok = true
 	}
 	if byHash {
-		r.receipts[hash] = true
+		r.receipts[x.hash] = true
 	}
 	if byIndex {
 		r.entries[index] = true
 	}
-	if !ok || r.calls[call] {
-		return nil
+	if ok && !r.calls[call] {
+		byName, err := r.selects(ctx, x)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		if byHash || byIndex || byName {
+			r.calls[call] = true
+		}
 	}
-	byName, err := r.selects(ctx, st)
-	if err != nil {
-		return fmt.Errorf("entry %d: %w", index, err)
-	}
-	if byHash || byIndex || byName {
-		r.calls[call] = true
-	}
-	return nil
+	return r.knowsCaller(index, x)
 }
 
 // catchUp looks at the entries that the log gained, and returns its size.
@@ -147,11 +155,11 @@ func (r *eraser) catchUp(ctx context.Context) (size uint64, err error) {
 // excludeNamed reads the entries that it has not read yet, up to size. Blobs that an entry of no
 // selected call names are no longer wanted.
 func (r *eraser) excludeNamed(ctx context.Context, size uint64) error {
-	err := r.each(ctx, r.read, size, func(_ uint64, hash contracts.Digest, st *contracts.Statement) error {
-		if call, ok := decisionOf(st, hash); ok && r.calls[call] {
+	err := r.each(ctx, r.read, size, func(_ uint64, x line) error {
+		if call, ok := x.decision(); ok && r.calls[call] {
 			return nil
 		}
-		entry.Blobs(st, func(d contracts.Digest, _ entry.Role) {
+		x.blobs(func(d contracts.Digest, _ entry.Role) {
 			if r.wanted[d] {
 				r.wanted[d] = false
 			}
@@ -162,22 +170,14 @@ func (r *eraser) excludeNamed(ctx context.Context, size uint64) error {
 	return err
 }
 
-// decisionOf returns the hash of the entry that has the decision of an entry's call, or that of a
-// message, which belongs to no call.
-func decisionOf(st *contracts.Statement, hash contracts.Digest) (contracts.Digest, bool) {
-	switch {
-	case st.Judgement() != nil, st.Message != nil:
-		return hash, true
-	case st.Receipt != nil:
-		return st.Receipt.DecisionHash, true
-	}
-	return contracts.Digest{}, false
-}
-
 // selects reports whether the selection names the session or the caller of a judgement, or the
 // session of a message. If the call was refused and recorded in @refused, its inputs have the
-// session that it asked for. If these are gone, nothing is left to erase.
-func (r *eraser) selects(ctx context.Context, st *contracts.Statement) (bool, error) {
+// session that it asked for. If these are gone, nothing is left to erase. A stub has no caller.
+func (r *eraser) selects(ctx context.Context, x line) (bool, error) {
+	if x.stub != nil {
+		return r.sessions[x.stub.Session], nil
+	}
+	st := x.entry
 	d := st.Judgement()
 	if st.Message != nil || d == nil {
 		return st.Message != nil && r.sessions[st.Session], nil
@@ -217,20 +217,18 @@ func isCallerWord(s string) bool { return s == "" || contracts.IsWords(s, contra
 
 // each calls f for the entries from ≤ index < to. It verifies no signatures: that is for those who
 // receive packs.
-func (r *eraser) each(
-	ctx context.Context, from, to uint64, f func(index uint64, hash contracts.Digest, st *contracts.Statement) error,
-) error {
+func (r *eraser) each(ctx context.Context, from, to uint64, f func(index uint64, x line) error) error {
 	var reader contracts.Reader
 	index := from
 	for e, err := range r.store.Entries(ctx, from, to) {
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		st, err := entry.Open(&reader, e)
+		x, err := open(&reader, e)
 		if err != nil {
 			return fmt.Errorf("entry %d: %v", index, err)
 		}
-		if err := f(index, e.Hash(), st); err != nil {
+		if err := f(index, x); err != nil {
 			return err
 		}
 		index++
