@@ -10,8 +10,8 @@ import (
 	"github.com/helmkernel/helm/internal/entry"
 )
 
-// A line is an entry, or the stub that is left of one: exactly one of the two is not nil. No blob is
-// kept for a stub.
+// A line is an entry, or the stub that is left of one: exactly one of the two is not nil. No blob
+// is kept for a stub.
 type line struct {
 	hash  contracts.Digest // leaf hash of the entry
 	entry *contracts.Statement
