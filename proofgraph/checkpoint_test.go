@@ -139,9 +139,9 @@ func TestCheckpointsAmongWriters(t *testing.T) {
 	}
 	places.run(8, 20, nil)
 	all.Wait()
-	assert.True(t, len(sizes) == 30 && !spy.overlap, "%v %v", len(sizes), spy.overlap)
+	assert.True(t, len(sizes) > 0 && len(sizes) <= 30 && !spy.overlap, "%v %v", len(sizes), spy.overlap)
 	for i := range sizes[1:] {
-		assert.True(t, sizes[i] <= sizes[i+1], "an older checkpoint replaced a newer one")
+		assert.True(t, sizes[i] < sizes[i+1], "an older checkpoint replaced a newer one, or one was stored twice")
 	}
 	w.reread()
 	w.open()
@@ -396,6 +396,12 @@ func TestAnnotate(t *testing.T) {
 	stored, err = w.store.Checkpoint(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, string(longer), string(stored))
+	again, err := w.log.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, c, again)
+	stored, err = w.store.Checkpoint(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, string(longer), string(stored), "the same checkpoint again removed lines")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, w.log.Annotate(ended, add), context.Canceled)

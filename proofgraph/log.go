@@ -163,7 +163,8 @@ func (l *Log) Chain(session string) *Chain {
 // Checkpoint waits until the signed entries are durable, signs the log as it is then, stores the
 // signed note and returns it. If the signer fails, the log goes on. A signer that is not in memory
 // has failed if it does not answer within 10 seconds. It is not asked again before it has answered.
-// ctx is not checked any more once the note is being stored.
+// ctx is not checked any more once the note is being stored. A checkpoint that the store has is not
+// stored again, so that lines which [Log.Annotate] has added stay.
 func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err := ctx.Err(); err != nil {
 		return Checkpoint{}, err
@@ -189,10 +190,26 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
+	if l.hasNote(ctx, c) {
+		return c, nil
+	}
 	if err := l.storeNote(c.Note, c.Size); err != nil {
 		return Checkpoint{}, err
 	}
 	return c, nil
+}
+
+// hasNote reports whether the store has the note of a checkpoint already, maybe with lines of
+// witnesses after it, which storing it again would remove.
+func (l *Log) hasNote(ctx context.Context, c Checkpoint) bool {
+	l.mu.Lock()
+	marked := l.marked
+	l.mu.Unlock()
+	if marked != c.Size {
+		return false
+	}
+	stored, err := l.store.Checkpoint(ctx)
+	return err == nil && bytes.HasPrefix(stored, c.Note)
 }
 
 // Annotate replaces the signature lines of the latest checkpoint. It calls edit with the note that
