@@ -209,7 +209,7 @@ func prepare(o Options) (*settings, error) {
 		return nil, errors.New("helm: Options.Checkpoint.After: negative")
 	}
 	if p.cosigned, err = cosigned.New(o.Checkpoint.Witnesses, o.Checkpoint.Quorum); err != nil {
-		return nil, fmt.Errorf("helm: Options.Checkpoint.%w", err)
+		return nil, err
 	}
 	o.Drivers = maps.Clone(o.Drivers)
 	for tool, d := range o.Drivers {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -62,7 +63,7 @@ func TestStubs(t *testing.T) {
 // bytesOf writes a whole graph as JSON.
 func bytesOf(g *Graph) (string, error) {
 	var b bytes.Buffer
-	err := g.WriteJSON(nil, &b, g.All())
+	err := g.WriteJSON(context.Background(), &b, g.All())
 	return strings.Join(lines(b.String()), "\n"), err
 }
 

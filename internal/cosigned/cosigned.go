@@ -36,13 +36,14 @@ type Log struct {
 func New(vkeys []string, quorum int) (*Log, error) {
 	by, err := cosign.Parse(vkeys)
 	if err != nil {
-		return nil, fmt.Errorf("Witnesses: %w", err)
+		return nil, fmt.Errorf("helm: Options.Checkpoint.Witnesses: %w", err)
 	}
 	if err := cosign.CheckQuorum(quorum, len(by)); err != nil {
-		return nil, fmt.Errorf("Quorum: %w", err)
+		return nil, fmt.Errorf("helm: Options.Checkpoint.Quorum: %w", err)
 	}
 	if quorum >= maxLines {
-		return nil, fmt.Errorf("Quorum: %d, and a stored checkpoint has room for %d cosignatures", quorum, maxLines-1)
+		return nil, fmt.Errorf("helm: Options.Checkpoint.Quorum: %d, and a stored checkpoint has room for %d cosignatures",
+			quorum, maxLines-1)
 	}
 	return &Log{by: by, quorum: quorum}, nil
 }

@@ -146,9 +146,11 @@ func (w *world) call(in helm.Intent) (helm.Decision, helm.Receipt) {
 	return d, r
 }
 
+var kim = helm.Caller{ID: "kim", Tenant: "acme"}
+
 func (w *world) mustCall(session, tool, args string, after ...contracts.Ref) helm.Receipt {
 	w.Helper()
-	d, r := w.call(helm.Intent{Tool: tool, Args: json.RawMessage(args), Session: session, After: after})
+	d, r := w.call(helm.Intent{Tool: tool, Args: json.RawMessage(args), Session: session, After: after, Caller: kim})
 	require.NoError(w, d.Err())
 	return r
 }
@@ -382,4 +384,44 @@ func (f *fork) Condense(
 		f.mu.Unlock()
 	}
 	return nil
+}
+
+// fill makes n calls that may go, in a session.
+func (w *world) fill(session string, n int) {
+	w.Helper()
+	for i := range n {
+		w.mustCall(session, "notes", fmt.Sprintf(`{"q":%d}`, 5*i)) // it fails for others
+	}
+}
+
+// old is a world with so many calls in a session that was closed more than a day ago.
+func old(t testing.TB, n int, change ...func(*helm.Options)) *world {
+	t.Helper()
+	w := newWorld(t, proofgraph.NewMemory(), change...)
+	w.fill("chat", n)
+	w.close("chat")
+	w.later(25 * time.Hour)
+	return w
+}
+
+// gone returns the indexes of the stubs in a store.
+func gone(t testing.TB, s proofgraph.Store) (list []uint64) {
+	t.Helper()
+	for i, e := range lines(t, s) {
+		if contracts.IsStub(e) {
+			list = append(list, uint64(i))
+		}
+	}
+	return list
+}
+
+// statement reads an entry.
+func statement(t testing.TB, e contracts.Entry) *contracts.Statement {
+	t.Helper()
+	var r contracts.Reader
+	sealed, err := r.Open(e)
+	require.NoError(t, err)
+	st, err := sealed.Statement()
+	require.NoError(t, err)
+	return st
 }
