@@ -50,11 +50,11 @@ func (w *twin) stubs(indexes []uint64) iter.Seq2[uint64, []byte] {
 
 // stub returns the stub of an entry, or what stands there if that is one.
 func (w *twin) stub(index uint64, entries []string) []byte {
-	if e := entries[index]; contracts.IsStub([]byte(e)) {
+	e := entries[index]
+	if contracts.IsStub([]byte(e)) {
 		return []byte(e)
-	} else {
-		return stubLine(index, e)
 	}
+	return stubLine(index, e)
 }
 
 func digests(blobs []string) iter.Seq[contracts.Digest] {

@@ -42,8 +42,8 @@ func New(vkeys []string, quorum int) (*Log, error) {
 		return nil, fmt.Errorf("helm: Options.Checkpoint.Quorum: %w", err)
 	}
 	if quorum >= maxLines {
-		return nil, fmt.Errorf("helm: Options.Checkpoint.Quorum: %d, and a stored checkpoint has room for %d cosignatures",
-			quorum, maxLines-1)
+		const room = "helm: Options.Checkpoint.Quorum: %d, and a stored checkpoint has room for %d cosignatures"
+		return nil, fmt.Errorf(room, quorum, maxLines-1)
 	}
 	return &Log{by: by, quorum: quorum}, nil
 }

@@ -49,9 +49,9 @@ func TestAfterNamesNothingThatWent(t *testing.T) {
 	w.verify()
 }
 
-// A call judged before a condense entry and placed behind it names nothing of its set: it waits for
+// A call judged before a condense entry and placed after it names nothing of its set: it waits for
 // the clock when the condense entry is written, and has looked its causes up before.
-func TestJudgedBeforePlacedBehind(t *testing.T) {
+func TestJudgedBeforePlacedAfter(t *testing.T) {
 	t.Parallel()
 	var waits atomic.Bool
 	asked, goOn := make(chan bool), make(chan bool)
@@ -99,7 +99,7 @@ func TestJudgedBeforePlacedBehind(t *testing.T) {
 	w.verify()
 }
 
-// Calls name one another all the time while the log is condensed and let go of, read anew and
+// Calls name one another all the time while the log is condensed and let go of, read again and
 // verified: nothing names what went, nothing that is tainted by its causes is allowed, and the log
 // verifies.
 func TestRaces(t *testing.T) {
