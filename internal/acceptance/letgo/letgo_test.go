@@ -14,6 +14,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -36,6 +37,7 @@ func (w *world) verify() evidence.Report {
 // Whatever a store has let go of, a kernel over it goes on as one over the whole log does, and as
 // the one does that let go: the same calls leave the same entries, byte by byte.
 func TestAllForksGoOnAlike(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	members := uint64(0)
 	for seed := range uint64(4) {
