@@ -246,7 +246,7 @@ func (z *fuzzer) recorded(b *bench, calls int, narrow *guardian.Policy) error {
 	var r contracts.Reader
 	var spent ledger
 	receipts := 0
-	see := func(st *contracts.Statement, state *registry.State) error {
+	see := func(_ uint64, st *contracts.Statement, state *registry.State) error {
 		if st.Receipt != nil {
 			receipts++
 		}

@@ -63,6 +63,10 @@ func (b *bench) payloads() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if contracts.IsStub(e) { // the kernel let go of the entry
+			out = append(append(out, e...), '\n')
+			continue
+		}
 		sealed, err := r.Open(e)
 		if err != nil {
 			return nil, err

@@ -241,7 +241,7 @@ func recorded(t *testing.T, s *Suite) (list []*contracts.Inputs, states []*regis
 		for i := range c.steps {
 			_, _ = w.do(ctx, &c.steps[i])
 		}
-		_, err = explained.Walk(ctx, w.store, w.kernel.Trust(), func(st *contracts.Statement, state *registry.State) error {
+		_, err = explained.Walk(ctx, w.store, w.kernel.Trust(), func(_ uint64, st *contracts.Statement, state *registry.State) error {
 			if d := st.Judgement(); d != nil && !d.KernelsOwn() {
 				b, err := w.store.Blob(ctx, d.InputsHash)
 				require.NoError(t, err)

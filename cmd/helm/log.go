@@ -19,6 +19,7 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/evidence/kept"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
@@ -70,9 +71,10 @@ func (a *app) showLog() *cobra.Command {
 	c := &cobra.Command{
 		Use: "show DIR", Short: "list the entries of a log", Args: arguments(cobra.ExactArgs(1)),
 		Long: "List the entries of a log. Nothing is verified: see log verify. A kernel may be writing to it; with\n" +
-			"--follow what it writes is listed too, until the command is interrupted. With --why say of one entry\n" +
-			"how it was decided, and what led to it. With --html write the page on which people read the log, as\n" +
-			"pack view does: whole or not at all, and no file is replaced.",
+			"--follow what it writes is listed too, until the command is interrupted. An entry that the log let go\n" +
+			"of is listed as a stub, with what is left of it. With --why say of one entry how it was decided, and\n" +
+			"what led to it. With --html write the page on which people read the log, as pack view does: whole or\n" +
+			"not at all, and no file is replaced.",
 		Example: "helm log show state/log --verdict DENY\nhelm log show state/log --why chat-1/4",
 	}
 	var which filter
@@ -242,6 +244,7 @@ type line struct {
 	Time    contracts.Time       `json:"time"`
 	ID      string               `json:"id"` // session/seq
 	Kind    string               `json:"kind"`
+	Stub    bool                 `json:"stub,omitempty"` // only its stub is left
 	Tool    string               `json:"tool,omitempty"`
 	Verdict string               `json:"verdict,omitempty"`
 	Outcome contracts.Outcome    `json:"outcome,omitempty"`
@@ -254,7 +257,11 @@ type line struct {
 
 // text returns the line for people.
 func (a *app) text(x *line) string {
-	words := []string{strconv.FormatUint(x.Index, 10), x.Time.String(), ascii(x.ID), x.Kind}
+	kind := x.Kind
+	if x.Stub {
+		kind += ", a stub"
+	}
+	words := []string{strconv.FormatUint(x.Index, 10), x.Time.String(), ascii(x.ID), kind}
 	verdict := a.coloured(x.Verdict)
 	for _, w := range []string{ascii(x.Tool), verdict, string(x.Outcome), string(x.Reason), ascii(x.Rule)} {
 		if w != "" {
@@ -307,24 +314,33 @@ func (a *app) list(c *cobra.Command, log source, which *filter, index uint64) (u
 	return index, nil
 }
 
-// read returns the line of an entry, and what the entry says.
+// read returns the line of an entry, and what the entry says: nil if only its stub is left.
 func read(r *contracts.Reader, e contracts.Entry) (*line, *contracts.Statement, error) {
-	sealed, err := r.Open(e)
+	l, err := entry.Read(r, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := sealed.Statement()
-	if err != nil {
-		return nil, nil, err
+	session, _, at := l.Place()
+	x := &line{Hash: l.Hash, Time: at, ID: l.Name(), Kind: string(l.Kind()), session: session}
+	if l.Stub != nil {
+		x.left(l.Stub)
+	} else {
+		x.said(l.Entry)
 	}
-	x := lineOf(st)
-	x.Hash = e.Hash()
-	return x, st, nil
+	return x, l.Entry, nil
 }
 
-func lineOf(st *contracts.Statement) *line {
-	id := st.Session + "/" + strconv.FormatUint(st.Seq, 10)
-	x := &line{Time: st.Time, ID: id, Kind: string(st.Kind()), session: st.Session}
+// left adds what a stub has. Only what was allowed can have one.
+func (x *line) left(s *contracts.Stub) {
+	x.Stub, x.Verdict = true, contracts.Allow.String()
+	if s.Decision != nil {
+		x.Tool = s.Decision.Tool
+	} else {
+		x.Outcome = s.Receipt.Outcome
+	}
+}
+
+func (x *line) said(st *contracts.Statement) {
 	if r := st.Receipt; r != nil {
 		x.Tool, x.Outcome, x.Reason, x.Verdict = r.Tool, r.Outcome, r.Reason, r.Verdict.String()
 		x.decision = r.DecisionHash
@@ -332,5 +348,4 @@ func lineOf(st *contracts.Statement) *line {
 	if d := st.Judgement(); d != nil {
 		x.Tool, x.Reason, x.Rule, x.Verdict = d.Tool, d.Reason, d.Rule, d.Verdict.String()
 	}
-	return x
 }

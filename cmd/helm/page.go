@@ -119,10 +119,7 @@ func stepsIn(ctx context.Context, log source, o *view.Options) (map[uint64][]str
 	all := map[uint64][]string{}
 	records := map[contracts.Digest]*contracts.PolicyRecord{}
 	policies := map[contracts.Digest]*guardian.Policy{}
-	next := uint64(0)
-	_, err = explained.Walk(ctx, readOnly{log}, trust, func(st *contracts.Statement, state *registry.State) error {
-		i := next
-		next++
+	see := func(i uint64, st *contracts.Statement, state *registry.State) error {
 		if p := st.Policy; p != nil {
 			one := *p
 			records[p.Policy] = &one
@@ -152,7 +149,8 @@ func stepsIn(ctx context.Context, log source, o *view.Options) (map[uint64][]str
 			all[i] = append(all[i], stepLine(&steps[k]))
 		}
 		return nil
-	})
+	}
+	_, err = explained.Walk(ctx, readOnly{log}, trust, see)
 	return all, err
 }
 

@@ -93,8 +93,11 @@ func linesOf(ctx context.Context, log source, set graph.Set) (list []*line, err 
 	return list, nil
 }
 
-// errFound ends a walk at the entry that was looked for.
-var errFound = errors.New("found")
+// errFound ends a walk at the entry that was looked for, and errLetGo one after it.
+var (
+	errFound = errors.New("found")
+	errLetGo = errors.New("only the stub of this entry is left: the log let go of it")
+)
 
 // stepsOf judges the call of an entry again, and returns the steps and the record. The error says
 // what the log lacks for that.
@@ -104,16 +107,18 @@ func stepsOf(ctx context.Context, log source, at uint64) (guardian.Trace, *contr
 		return nil, nil, err
 	}
 	policies := map[contracts.Digest]*contracts.PolicyRecord{}
-	index := uint64(0)
 	var steps guardian.Trace
 	var record *contracts.DecisionRecord
-	_, err = explained.Walk(ctx, readOnly{log}, trust, func(st *contracts.Statement, state *registry.State) error {
+	see := func(index uint64, st *contracts.Statement, state *registry.State) error {
 		if st.Policy != nil {
 			p := *st.Policy
 			policies[p.Policy] = &p
 		}
-		if index++; index <= at {
+		switch {
+		case index < at:
 			return nil
+		case index > at:
+			return errLetGo
 		}
 		if record = st.Judgement(); record == nil {
 			return errors.New("nothing was judged in this entry")
@@ -129,9 +134,13 @@ func stepsOf(ctx context.Context, log source, at uint64) (guardian.Trace, *contr
 			return err
 		}
 		return errFound
-	})
-	if errors.Is(err, errFound) {
+	}
+	_, err = explained.Walk(ctx, readOnly{log}, trust, see)
+	switch {
+	case errors.Is(err, errFound):
 		err = nil
+	case err == nil: // it is the last
+		err = errLetGo
 	}
 	return steps, record, err
 }
@@ -146,7 +155,7 @@ func began(ctx context.Context, log source) (*registry.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if st.Genesis == nil {
+		if st == nil || st.Genesis == nil {
 			break
 		}
 		b, err := log.Blob(ctx, st.Genesis.Trust)

@@ -4,64 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/entry"
 )
 
-// A line is an entry, or the stub that is left of one: exactly one of the two is not nil. No blob
-// is kept for a stub.
-type line struct {
-	hash  contracts.Digest // leaf hash of the entry
-	entry *contracts.Statement
-	stub  *contracts.Stub
-}
-
-func open(r *contracts.Reader, e contracts.Entry) (line, error) {
-	if contracts.IsStub(e) {
-		s, err := r.Stub(e)
-		if err != nil {
-			return line{}, err
-		}
-		return line{hash: s.Entry, stub: s}, nil
-	}
-	st, err := entry.Open(r, e)
-	return line{hash: e.Hash(), entry: st}, err
-}
+// A line is a line of the log. No blob is kept for a stub.
+type line struct{ *entry.Line }
 
 // decision returns the hash of the entry that has the decision of an entry's call, or that of a
 // message, which belongs to no call. The stub of a receipt does not have it.
 func (x line) decision() (contracts.Digest, bool) {
-	switch s, st := x.stub, x.entry; {
+	switch s, st := x.Stub, x.Entry; {
 	case s != nil:
-		return x.hash, s.Decision != nil
+		return x.Hash, s.Decision != nil
 	case st.Judgement() != nil, st.Message != nil:
-		return x.hash, true
+		return x.Hash, true
 	case st.Receipt != nil:
 		return st.Receipt.DecisionHash, true
 	}
 	return contracts.Digest{}, false
 }
 
-// judged returns the id of the decision in an entry, or "".
-func (x line) judged() string {
-	if s := x.stub; s != nil {
-		if s.Decision == nil {
-			return ""
-		}
-		return s.Session + "/" + strconv.FormatUint(s.Seq, 10)
-	}
-	if d := x.entry.Judgement(); d != nil {
-		return d.ID
-	}
-	return ""
-}
-
 // blobs calls f for each blob that an entry names.
 func (x line) blobs(f func(contracts.Digest, entry.Role)) {
-	if x.entry != nil {
-		entry.Blobs(x.entry, f)
+	if x.Entry != nil {
+		entry.Blobs(x.Entry, f)
 	}
 }
 
@@ -70,7 +38,7 @@ func (r *eraser) hashOf(ctx context.Context, index uint64) (hash contracts.Diges
 	err = errors.New("the store does not have it")
 	if index < r.Size {
 		err = r.each(ctx, index, index+1, func(_ uint64, x line) error {
-			hash = x.hash
+			hash = x.Hash
 			return nil
 		})
 	}
@@ -90,17 +58,17 @@ func (r *eraser) knowsCaller(index uint64, x line) error {
 	if len(r.callers) == 0 {
 		return nil
 	}
-	switch h, s := &r.half, x.stub; {
+	switch h, s := &r.half, x.Stub; {
 	case s != nil && s.Decision != nil:
 		if h.at == nil {
 			h.at, h.hash = map[contracts.Digest]uint64{}, map[uint64]contracts.Digest{}
 		}
-		h.at[x.hash], h.hash[index] = index, x.hash
+		h.at[x.Hash], h.hash[index] = index, x.Hash
 	case s != nil:
 		delete(h.at, h.hash[s.Receipt.Decision])
 		delete(h.hash, s.Receipt.Decision)
-	case x.entry.Receipt != nil:
-		if decision, ok := h.at[x.entry.Receipt.DecisionHash]; ok && !r.calls[x.entry.Receipt.DecisionHash] {
+	case x.Entry.Receipt != nil:
+		if decision, ok := h.at[x.Entry.Receipt.DecisionHash]; ok && !r.calls[x.Entry.Receipt.DecisionHash] {
 			return fmt.Errorf("entry %d is a receipt, and of its decision, entry %d, a stub is left, which has no "+
 				"caller: let go of the receipt too, with Kernel.Drop, or select it", index, decision)
 		}

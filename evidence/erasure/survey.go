@@ -94,8 +94,8 @@ func (r *eraser) survey(ctx context.Context) error {
 		if !ok || !r.calls[call] {
 			return nil
 		}
-		if id := x.judged(); id != "" {
-			r.Calls = append(r.Calls, Call{index, id})
+		if x.Decides() {
+			r.Calls = append(r.Calls, Call{index, x.Name()})
 		}
 		x.blobs(func(d contracts.Digest, as entry.Role) {
 			if as != entry.Module { // code, which the caller did not bring
@@ -111,22 +111,22 @@ func (r *eraser) survey(ctx context.Context) error {
 
 // selectCall adds the call of an entry to calls if the selection names it.
 func (r *eraser) selectCall(ctx context.Context, index uint64, x line) error {
-	_, byHash := r.receipts[x.hash]
+	_, byHash := r.receipts[x.Hash]
 	_, byIndex := r.entries[index]
 	call, ok := x.decision()
 	if (byHash || byIndex) && !ok {
-		if x.stub == nil {
-			return fmt.Errorf("entry %d is a %s: select a receipt, its decision or a message", index, x.entry.Kind())
+		if x.Stub == nil {
+			return fmt.Errorf("entry %d is a %s: select a receipt, its decision or a message", index, x.Entry.Kind())
 		}
 		var err error
-		call, err = r.hashOf(ctx, x.stub.Receipt.Decision)
+		call, err = r.hashOf(ctx, x.Stub.Receipt.Decision)
 		if err != nil {
-			return fmt.Errorf("entry %d: %w", x.stub.Receipt.Decision, err)
+			return fmt.Errorf("entry %d: %w", x.Stub.Receipt.Decision, err)
 		}
 		ok = true
 	}
 	if byHash {
-		r.receipts[x.hash] = true
+		r.receipts[x.Hash] = true
 	}
 	if byIndex {
 		r.entries[index] = true
@@ -174,10 +174,10 @@ func (r *eraser) excludeNamed(ctx context.Context, size uint64) error {
 // session of a message. If the call was refused and recorded in @refused, its inputs have the
 // session that it asked for. If these are gone, nothing is left to erase. A stub has no caller.
 func (r *eraser) selects(ctx context.Context, x line) (bool, error) {
-	if x.stub != nil {
-		return r.sessions[x.stub.Session], nil
+	if x.Stub != nil {
+		return r.sessions[x.Stub.Session], nil
 	}
-	st := x.entry
+	st := x.Entry
 	d := st.Judgement()
 	if st.Message != nil || d == nil {
 		return st.Message != nil && r.sessions[st.Session], nil
@@ -224,11 +224,11 @@ func (r *eraser) each(ctx context.Context, from, to uint64, f func(index uint64,
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		x, err := open(&reader, e)
+		x, err := entry.Read(&reader, e)
 		if err != nil {
 			return fmt.Errorf("entry %d: %v", index, err)
 		}
-		if err := f(index, x); err != nil {
+		if err := f(index, line{x}); err != nil {
 			return err
 		}
 		index++

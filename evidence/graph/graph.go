@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -70,8 +71,8 @@ func Read(ctx context.Context, s Source) (g *Graph, err error) {
 	}
 	read := &Graph{source: s, sessions: map[string]session{}}
 	var decisions Set
-	err = each(ctx, s, 0, size, nil, func(i uint64, l *line) error {
-		if l.kind() == contracts.KindDecision {
+	err = each(ctx, s, 0, size, nil, func(i uint64, l *entry.Line) error {
+		if l.Kind() == contracts.KindDecision {
 			decisions.add(i)
 		}
 		return read.add(i, l, &decisions)
@@ -84,11 +85,11 @@ func Read(ctx context.Context, s Source) (g *Graph, err error) {
 
 // add adds the next entry. It refuses an entry that names one that is not there, or whose seq is
 // not the next: the rest of the graph relies on both.
-func (g *Graph) add(i uint64, l *line, decisions *Set) error {
-	if (l.kind() == contracts.KindGenesis) != (i == 0) {
+func (g *Graph) add(i uint64, l *entry.Line, decisions *Set) error {
+	if (l.Kind() == contracts.KindGenesis) != (i == 0) {
 		return errors.New("predicateType: entry 0, and only it, is the genesis")
 	}
-	name, seq, _ := l.place()
+	name, seq, _ := l.Place()
 	c := g.sessions[name] // the zero value of a new session has entry 0 as prev
 	if seq != uint64(c.next) {
 		return errors.New("predicate.seq: not the next of its session")
@@ -104,13 +105,13 @@ func (g *Graph) add(i uint64, l *line, decisions *Set) error {
 		g.during.add(i)
 	}
 	g.sessions[name] = session{uint32(i), c.next + 1}
-	return g.index.Add(l.hash, 0) // Lamport times are not used here
+	return g.index.Add(l.Hash, 0) // Lamport times are not used here
 }
 
 // link appends the parents of the next entry. It reports whether prev, the entry before it in its
 // session, is a cause; see the package comment.
-func (g *Graph) link(i uint64, l *line, prev uint64, decisions *Set) (cause bool, err error) {
-	if s := l.stub; s != nil {
+func (g *Graph) link(i uint64, l *entry.Line, prev uint64, decisions *Set) (cause bool, err error) {
+	if s := l.Stub; s != nil {
 		if s.Receipt == nil {
 			return decisions.Has(prev), g.name(s.Parents)
 		}
@@ -123,7 +124,7 @@ func (g *Graph) link(i uint64, l *line, prev uint64, decisions *Set) (cause bool
 		}
 		return of == prev, g.name(s.Parents)
 	}
-	st := l.entry
+	st := l.Entry
 	var before contracts.Digest
 	if i > 0 {
 		before = g.index.Hash(prev)

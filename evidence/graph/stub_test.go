@@ -99,7 +99,7 @@ func TestStubsDrawn(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, g.WriteDOT(t.Context(), &b, g.All()))
 	for _, want := range []string{
-		`e5 [group="s2" label="5 decision, a stub\ns2/0\n2026-09-21T14:13:20.005Z\nfs.read" style=dashed];`,
+		`e5 [group="s2" label="5 decision, a stub\ns2/0\n2026-09-21T14:13:20.005Z\nfs.read\nALLOW" style=dashed];`,
 		`e7 [group="main" label="7 receipt, a stub\nmain/4\n2026-09-21T14:13:20.007Z\nFAILED" style=dashed];`,
 		`e8 [group="s2" label="8 receipt, a stub\ns2/1\n2026-09-21T14:13:20.008Z\nEXECUTED" style=dashed];`,
 		"e5 -> e3 [label=parent];", "e8 -> e5 [label=prev];",

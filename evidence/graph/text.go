@@ -13,14 +13,17 @@ import (
 // said holds what an entry says about its call. A field that the entry does not have is empty.
 type said struct{ tool, verdict, outcome, reason, risk string }
 
-func (l *line) said() said {
-	if s := l.stub; s != nil {
-		if s.Receipt != nil {
-			return said{outcome: string(s.Receipt.Outcome)}
+func (s *shown) said() said {
+	if x := s.Stub; x != nil {
+		c := said{verdict: contracts.Allow.String()} // there are no stubs of what was denied
+		if x.Receipt != nil {
+			c.outcome = string(x.Receipt.Outcome)
+		} else {
+			c.tool = x.Decision.Tool
 		}
-		return said{tool: s.Decision.Tool}
+		return c
 	}
-	st := l.entry
+	st := s.Entry
 	if r := st.Receipt; r != nil && r.Decision == nil {
 		return said{r.Tool, r.Verdict.String(), string(r.Outcome), string(r.Reason), ""}
 	}
@@ -48,9 +51,9 @@ func appendJSON(b []byte, s *shown) []byte {
 		b = append(b, '"')
 	}
 	b = strconv.AppendUint(append(b, "\n{\"index\":"...), s.index, 10)
-	session, seq, at := s.place()
-	text("kind", string(s.line.kind()))
-	if s.stub != nil {
+	session, seq, at := s.Place()
+	text("kind", string(s.Kind()))
+	if s.Stub != nil {
 		b = append(b, `,"stub":true`...)
 	}
 	text("session", session)
@@ -63,7 +66,7 @@ func appendJSON(b []byte, s *shown) []byte {
 			text(f[0], f[1])
 		}
 	}
-	text("hash", s.hash.String())
+	text("hash", s.Hash.String())
 	b = append(b, `,"edges":[`...)
 	for i, e := range s.edges {
 		if i > 0 {
@@ -97,11 +100,11 @@ func appendJSONText(b []byte, s string) []byte {
 
 func appendDOT(b []byte, s *shown) []byte {
 	c := s.said()
-	session, seq, at := s.place()
+	session, seq, at := s.Place()
 	b = fmt.Appendf(b, "\te%d [group=\"", s.index)
 	b = appendDOTText(b, session)
-	b = fmt.Appendf(b, "\" label=\"%d %s", s.index, s.line.kind())
-	if s.stub != nil {
+	b = fmt.Appendf(b, "\" label=\"%d %s", s.index, s.Kind())
+	if s.Stub != nil {
 		b = append(b, ", a stub"...)
 	}
 	b = fmt.Appendf(appendDOTText(append(b, `\n`...), session), "/%d\\n%s", seq, at)
@@ -111,7 +114,7 @@ func appendDOT(b []byte, s *shown) []byte {
 		}
 	}
 	b = append(b, '"')
-	if s.stub != nil {
+	if s.Stub != nil {
 		b = append(b, " style=dashed"...)
 	}
 	if c.verdict == contracts.Deny.String() {

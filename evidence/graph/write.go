@@ -11,6 +11,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // WriteDOT writes a set of this graph in the language of Graphviz. Output before an error is not a
@@ -39,7 +40,7 @@ type form struct {
 type shown struct {
 	index uint64
 	edges []edge
-	*line
+	*entry.Line
 }
 
 func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err error) {
@@ -56,8 +57,8 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 	var buf []byte
 	var room [1 + contracts.MaxParents]edge
 	between := ""
-	entry := func(i uint64, l *line) error {
-		if l.hash != g.index.Hash(i) {
+	one := func(i uint64, l *entry.Line) error {
+		if l.Hash != g.index.Hash(i) {
 			return errors.New("the source has another one than it had when it was read")
 		}
 		edges := slices.DeleteFunc(g.edges(room[:0], i), func(e edge) bool { return !s.Has(uint64(e.to)) })
@@ -70,7 +71,7 @@ func (g *Graph) write(ctx context.Context, w io.Writer, s Set, f form) (err erro
 		if to > g.Size() {
 			return fmt.Errorf("entry %d is in the set and not in this graph", to-1)
 		}
-		if err := each(ctx, g.source, from, to, &s, entry); err != nil {
+		if err := each(ctx, g.source, from, to, &s, one); err != nil {
 			return err
 		}
 	}

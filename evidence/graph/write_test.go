@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/internal/race"
 )
 
@@ -153,7 +154,7 @@ func FuzzNames(f *testing.F) {
 		st := &contracts.Statement{Header: contracts.Header{Session: session, Seq: 5},
 			Decision: &contracts.DecisionRecord{Tool: tool, Reason: contracts.ReasonAllow, Verdict: contracts.Allow,
 				Risk: "low"}}
-		n := shown{3, []edge{{2, false, false}, {1, true, true}}, &line{hash: contracts.Digest{1}, entry: st}}
+		n := shown{3, []edge{{2, false, false}, {1, true, true}}, &entry.Line{Hash: contracts.Digest{1}, Entry: st}}
 		dot := "digraph log {\n" + string(appendDOT(nil, &n)) + "}\n"
 		text := append(appendJSON([]byte(`{"size":9,"entries":[`), &n), "]}"...)
 		for _, c := range []byte(dot + string(text)) {

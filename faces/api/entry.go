@@ -10,13 +10,14 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
 // A whole entry is all that is told of one.
 type whole struct {
 	*item
-	Statement json.RawMessage `json:"statement"` // that was signed
+	Statement json.RawMessage `json:"statement,omitempty"` // that was signed, unless a stub is left of it
 
 	// Of those who may read arguments and outputs, as far as the store has them.
 	Arguments *string `json:"arguments,omitempty"` // that were judged, canonical
@@ -52,17 +53,20 @@ func (a *reading) whole(ctx context.Context, s *sight, i uint64, inputs bool) (*
 		return nil, err
 	}
 	x := &whole{item: items[0]}
-	err = a.log.each(ctx, []uint64{i}, func(_ uint64, e contracts.Entry, st *contracts.Statement) error {
+	err = a.log.each(ctx, []uint64{i}, func(_ uint64, e contracts.Entry, l *entry.Line) error {
+		if l.Stub != nil {
+			return nil
+		}
 		var reader contracts.Reader
 		sealed, err := reader.Open(e)
 		if err != nil {
 			return err
 		}
 		x.Statement = json.RawMessage(sealed.Payload)
-		if !inputs || st.Receipt == nil {
+		if !inputs || l.Entry.Receipt == nil {
 			return nil
 		}
-		return a.output(ctx, x, st.Receipt)
+		return a.output(ctx, x, l.Entry.Receipt)
 	})
 	if err == nil && inputs && x.Decision != nil {
 		err = a.arguments(ctx, x)
@@ -73,8 +77,12 @@ func (a *reading) whole(ctx context.Context, s *sight, i uint64, inputs bool) (*
 // arguments adds the arguments of the call, if they were kept.
 func (a *reading) arguments(ctx context.Context, x *whole) error {
 	at := []uint64{x.Decision.Index}
-	return a.log.each(ctx, at, func(_ uint64, _ contracts.Entry, st *contracts.Statement) error {
-		b, err := a.blob(ctx, st.Judgement().InputsHash)
+	return a.log.each(ctx, at, func(_ uint64, _ contracts.Entry, l *entry.Line) error {
+		d := l.Judgement()
+		if d == nil {
+			return nil // the log let go of it, and of its inputs
+		}
+		b, err := a.blob(ctx, d.InputsHash)
 		if b == nil {
 			return err
 		}

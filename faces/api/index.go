@@ -13,6 +13,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -148,18 +149,15 @@ func (x *index) view() view {
 
 // add adds the next entry. An entry that cannot be read changes nothing.
 func (x *index) add(v *view, e contracts.Entry) error {
-	sealed, err := x.reader.Open(e)
+	l, err := entry.Read(&x.reader, e)
 	if err != nil {
 		return err
 	}
-	st, err := sealed.Statement()
-	if err != nil {
-		return err
-	}
-	session, known := x.sessions[st.Session]
+	in, _, _ := l.Place()
+	session, known := x.sessions[in]
 	if !known {
 		session = uint32(len(v.sessions))
-		name := strings.Clone(st.Session)
+		name := strings.Clone(in)
 		x.sessions[name] = session
 		v.sessions = append(v.sessions, name)
 		party := uint32(byName)
@@ -168,9 +166,19 @@ func (x *index) add(v *view, e contracts.Entry) error {
 		}
 		x.parties = append(x.parties, party)
 	}
-	hash := e.Hash()
-	whose, w := x.parties[session], other
-	r, d := st.Receipt, st.Judgement()
+	read := x.said
+	if l.Stub != nil {
+		read = x.left
+	}
+	whose, w := read(v, session, l)
+	v.entries = append(v.entries, newMark(x.slotOf(v, slot{session, whose}), w, l.Hash))
+	return nil
+}
+
+// said returns whose an entry is, and what it is. The session is of its caller too then.
+func (x *index) said(v *view, session uint32, l *entry.Line) (whose uint32, w what) {
+	whose, w = x.parties[session], other
+	r, d := l.Entry.Receipt, l.Entry.Judgement()
 	switch {
 	case d != nil:
 		whose = x.ownerOf(v, owner{oneCaller, d.Caller.ID, d.Caller.Tenant})
@@ -178,7 +186,7 @@ func (x *index) add(v *view, e contracts.Entry) error {
 		if w = allow; r != nil {
 			w = denied
 		} else {
-			x.open[hash] = whose
+			x.open[l.Hash] = whose
 		}
 	case r != nil:
 		w, whose = receipt, uint32(nobody)
@@ -186,11 +194,25 @@ func (x *index) add(v *view, e contracts.Entry) error {
 			whose = of
 			delete(x.open, r.DecisionHash)
 		}
-	case st.Close != nil:
+	case l.Entry.Close != nil:
 		w = closing
 	}
-	v.entries = append(v.entries, newMark(x.slotOf(v, slot{session, whose}), w, hash))
-	return nil
+	return whose, w
+}
+
+// left is said for a stub. It does not tell who called, so neither the call nor what else is in the
+// session is anybody's.
+func (x *index) left(v *view, session uint32, l *entry.Line) (whose uint32, w what) {
+	whose = uint32(nobody)
+	if r := l.Stub.Receipt; r != nil {
+		if of := r.Decision; of < uint64(len(v.entries)) && v.entries[of].what() == allow {
+			whose = v.slots[v.entries[of].slot()].owner
+		}
+		return whose, receipt
+	}
+	x.parties[session] = whose
+	x.open[l.Hash] = whose // until there is a receipt, if that is whole
+	return whose, allow
 }
 
 // joined returns whose a session is in which two have called.
@@ -325,7 +347,11 @@ func (x *index) byHash(ctx context.Context, s *sight, hash contracts.Digest, bef
 		if err != nil {
 			return 0, false, err
 		}
-		if e.Hash() == hash {
+		leaf, err := new(contracts.Reader).Leaf(e)
+		if err != nil {
+			return 0, false, err
+		}
+		if leaf == hash {
 			return i, true, nil
 		}
 	}
@@ -353,13 +379,13 @@ const mostBytes = 4 << 20
 // answer may have, about. It calls f for some of them in log order, then for the next, and returns
 // how many it has read.
 func (x *index) first(
-	ctx context.Context, list []uint64, f func(i uint64, e contracts.Entry, st *contracts.Statement) error,
+	ctx context.Context, list []uint64, f func(i uint64, e contracts.Entry, l *entry.Line) error,
 ) (n int, err error) {
 	for bytes := 0; n < len(list) && bytes < mostBytes; {
 		part := list[n:min(n+64, len(list))]
-		err := x.each(ctx, upwards(part), func(i uint64, e contracts.Entry, st *contracts.Statement) error {
+		err := x.each(ctx, upwards(part), func(i uint64, e contracts.Entry, l *entry.Line) error {
 			bytes += len(e)
-			return f(i, e, st)
+			return f(i, e, l)
 		})
 		if err != nil {
 			return n, err
@@ -382,7 +408,7 @@ func inOrder[T any](found []T, list []uint64, index func(T) uint64) []T {
 
 // each reads entries, and calls f with what they say, one for one.
 func (x *index) each(
-	ctx context.Context, list []uint64, f func(i uint64, e contracts.Entry, st *contracts.Statement) error,
+	ctx context.Context, list []uint64, f func(i uint64, e contracts.Entry, l *entry.Line) error,
 ) error {
 	for len(list) > 0 {
 		n := 1
@@ -396,15 +422,11 @@ func (x *index) each(
 				return err
 			}
 			if i == want[0] {
-				sealed, err := r.Open(e)
+				l, err := entry.Read(&r, e)
 				if err != nil {
 					return err
 				}
-				st, err := sealed.Statement()
-				if err != nil {
-					return err
-				}
-				if err := f(i, e, st); err != nil {
+				if err := f(i, e, l); err != nil {
 					return err
 				}
 				want = want[1:]

@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"strconv"
+	"maps"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // An item is an entry as it is told. Nothing of arguments or outputs is in it.
@@ -13,11 +15,12 @@ type item struct {
 	Index   uint64           `json:"index"`
 	Hash    contracts.Digest `json:"hash"`
 	Kind    contracts.Kind   `json:"kind"`
+	Stub    bool             `json:"stub,omitempty"` // only its stub is left
 	Session string           `json:"session"`
 	Seq     uint64           `json:"seq"`
 	Time    string           `json:"time"`
 	call
-	Entry string `json:"entry,omitempty"` // the signed bytes, in base64
+	Entry string `json:"entry,omitempty"` // the signed bytes, or those of the stub, in base64
 }
 
 // A call is what an entry tells of one.
@@ -68,34 +71,65 @@ type settlement struct {
 }
 
 // itemOf returns what is told of an entry by itself.
-func itemOf(i uint64, e contracts.Entry, st *contracts.Statement) *item {
-	x := &item{Index: i, Hash: e.Hash(), Kind: st.Kind(), Session: st.Session, Seq: st.Seq, Time: st.Time.String()}
+func itemOf(i uint64, l *entry.Line) *item {
+	session, seq, at := l.Place()
+	x := &item{Index: i, Hash: l.Hash, Kind: l.Kind(), Session: session, Seq: seq, Time: at.String()}
+	if l.Stub != nil {
+		x.left(i, l)
+		return x
+	}
+	st := l.Entry
 	if r := st.Receipt; r != nil {
 		x.Tool, x.Verdict, x.Outcome, x.Reason, x.Effect = r.Tool, r.Verdict.String(), r.Outcome, r.Reason, r.EffectType
-		for _, s := range r.Settled {
-			x.Settled = append(x.Settled, settlement{s.Budget, s.Of, s.Amount})
-		}
+		x.settles(r.Settled)
 		if r.Sandbox != nil {
 			x.Sandbox, x.Reported = r.Sandbox.Profile, r.Sandbox.Profile == contracts.ProfileReported
 		}
 	}
 	if d := st.Judgement(); d != nil {
 		x.Tool, x.Verdict, x.Reason = d.Tool, d.Verdict.String(), d.Reason
-		x.judged(i, x.Hash, st)
+		x.judged(i, l)
 	}
 	return x
 }
 
+// left adds what the stub of an entry tells. Only what was allowed can have one.
+func (x *item) left(i uint64, l *entry.Line) {
+	x.Stub, x.Verdict = true, contracts.Allow.String()
+	if r := l.Stub.Receipt; r != nil {
+		x.Outcome = r.Outcome
+		x.settles(r.Settled)
+		return
+	}
+	x.judged(i, l)
+}
+
+func (x *item) settles(list []contracts.Settlement) {
+	for _, s := range list {
+		x.Settled = append(x.Settled, settlement{s.Budget, s.Of, s.Amount})
+	}
+}
+
 // judged adds what the entry of the decision tells.
-func (x *item) judged(i uint64, hash contracts.Digest, st *contracts.Statement) {
-	d := st.Judgement()
-	x.Rule, x.Effect, x.Risk = d.Rule, d.EffectType, d.Risk
+func (x *item) judged(i uint64, l *entry.Line) {
+	_, _, at := l.Place()
+	x.Decision = &decision{l.Name(), i, l.Hash, at.String()}
+	if s := l.Stub; s != nil {
+		x.Tool = s.Decision.Tool
+		x.charged(s.Decision.Charges)
+		return
+	}
+	d := l.Judgement()
+	x.Tool, x.Rule, x.Effect, x.Risk = d.Tool, d.Rule, d.EffectType, d.Risk
 	if d.Verdict == contracts.Deny {
 		x.Condition = d.Condition
 	}
 	x.Caller = &caller{d.Caller.ID, d.Caller.Tenant, d.Caller.Roles}
-	x.Decision = &decision{st.Session + "/" + strconv.FormatUint(st.Seq, 10), i, hash, st.Time.String()}
-	for _, c := range d.Charges {
+	x.charged(d.Charges)
+}
+
+func (x *item) charged(list []contracts.Charge) {
+	for _, c := range list {
 		x.Charges = append(x.Charges, charge{c.Budget, c.Of, c.Window, c.Amount, c.Before, c.Limit})
 	}
 }
@@ -103,17 +137,31 @@ func (x *item) judged(i uint64, hash contracts.Digest, st *contracts.Statement) 
 // items reads the first entries of a list, and the decisions of those that are receipts.
 func (x *index) items(ctx context.Context, s *sight, list []uint64, signed bool) (found []*item, err error) {
 	var lack []undecided
-	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
-		it := itemOf(i, e, st)
+	decided := map[uint64]*item{} // stubs of receipts, by the index of their decision
+	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, l *entry.Line) error {
+		it := itemOf(i, l)
 		if signed {
 			it.Entry = base64.StdEncoding.EncodeToString(e)
 		}
 		found = append(found, it)
-		if r := st.Receipt; r != nil && r.Decision == nil {
-			lack = append(lack, undecided{it, r.DecisionHash, i})
+		switch {
+		case l.Stub != nil && l.Stub.Receipt != nil:
+			if of := l.Stub.Receipt.Decision; s.may(of) && of < i {
+				decided[of] = it
+			}
+		case l.Stub == nil && l.Entry.Receipt != nil && l.Entry.Receipt.Decision == nil:
+			lack = append(lack, undecided{it, l.Entry.Receipt.DecisionHash, i})
 		}
 		return nil
 	})
+	if err == nil {
+		err = x.each(ctx, slices.Sorted(maps.Keys(decided)), func(i uint64, _ contracts.Entry, l *entry.Line) error {
+			if l.Decides() {
+				decided[i].judged(i, l)
+			}
+			return nil
+		})
+	}
 	for err == nil && len(lack) > 0 {
 		lack, err = x.decide(ctx, s, lack)
 	}
@@ -140,11 +188,11 @@ func (x *index) decide(ctx context.Context, s *sight, lack []undecided) (again [
 		}
 	}
 	n = 0
-	err = x.each(ctx, list, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
+	err = x.each(ctx, list, func(i uint64, _ contracts.Entry, l *entry.Line) error {
 		u := lack[n]
 		n++
-		if hash := e.Hash(); hash == u.decision {
-			u.judged(i, hash, st)
+		if l.Hash == u.decision {
+			u.judged(i, l)
 		} else {
 			again = append(again, u)
 		}

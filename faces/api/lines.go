@@ -20,6 +20,7 @@ type edge struct {
 type node[T string | json.RawMessage] struct {
 	Index   uint64 `json:"index"`
 	Kind    T      `json:"kind"`
+	Stub    bool   `json:"stub,omitempty"`
 	Session T      `json:"session"`
 	Seq     uint64 `json:"seq"`
 	Time    T      `json:"time"`
@@ -30,7 +31,7 @@ type node[T string | json.RawMessage] struct {
 	Risk    T      `json:"risk,omitempty"`
 	Hash    T      `json:"hash"`
 	Edges   []edge `json:"edges"`
-	Entry   string `json:"entry,omitempty"` // the signed bytes, in base64, where they are asked for
+	Entry   string `json:"entry,omitempty"` // what stands in the log, in base64, where it is asked for
 }
 
 // lines reads a graph as package graph writes it, an entry or an edge a line. It tells of each

@@ -2,14 +2,17 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence/graph"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // drawing are the parameters of a graph, chosen those of a list of entries.
@@ -270,23 +273,23 @@ func (a *reading) nodes(w http.ResponseWriter, r *http.Request) {
 func (x *index) nodes(ctx context.Context, s *sight, list []uint64, signed bool) (found []*node[string], err error) {
 	prevs := s.prevs(upwards(list))
 	parents := map[contracts.Digest][]*node[string]{} // the entries that name it
-	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, st *contracts.Statement) error {
-		it := itemOf(i, e, st)
-		n := &node[string]{Index: i, Kind: string(it.Kind), Session: it.Session, Seq: it.Seq, Time: it.Time,
-			Tool: it.Tool, Verdict: it.Verdict, Outcome: string(it.Outcome), Reason: string(it.Reason),
+	n, err := x.first(ctx, list, func(i uint64, e contracts.Entry, l *entry.Line) error {
+		it := itemOf(i, l)
+		n := &node[string]{Index: i, Kind: string(it.Kind), Stub: it.Stub, Session: it.Session, Seq: it.Seq,
+			Time: it.Time, Tool: it.Tool, Verdict: it.Verdict, Outcome: string(it.Outcome), Reason: string(it.Reason),
 			Risk: string(it.Risk), Hash: it.Hash.String(), Edges: []edge{}}
 		if signed {
 			n.Entry = base64.StdEncoding.EncodeToString(e)
 		}
-		if prev, ok := prevs[i]; ok && s.may(prev) {
-			cause := s.entries[prev].what() == allow && st.Judgement() != nil
-			if r := st.Receipt; r != nil && r.Decision == nil {
-				cause = st.Prev == r.DecisionHash
-			}
-			n.Edges = append(n.Edges, edge{prev, "prev", cause})
+		prev, ok := prevs[i]
+		if ok && s.may(prev) {
+			n.Edges = append(n.Edges, edge{prev, "prev", s.causes(prev, l)})
 		}
-		for _, p := range st.Parents {
+		for _, p := range parentsOf(l) {
 			parents[p] = append(parents[p], n)
+		}
+		if of, ok := decisionOf(l); ok && of != prev && s.may(of) {
+			n.Edges = append(n.Edges, edge{of, "parent", true})
 		}
 		found = append(found, n)
 		return nil
@@ -295,6 +298,33 @@ func (x *index) nodes(ctx context.Context, s *sight, list []uint64, signed bool)
 		err = x.join(ctx, s, parents)
 	}
 	return inOrder(found, list[:n], func(x *node[string]) uint64 { return x.Index }), err
+}
+
+// causes reports whether the entry before another in its session is a cause of it; see package
+// graph.
+func (s *sight) causes(prev uint64, l *entry.Line) bool {
+	if of, ok := decisionOf(l); ok {
+		return of == prev
+	}
+	if st := l.Entry; st != nil && st.Receipt != nil && st.Receipt.Decision == nil {
+		return st.Prev == st.Receipt.DecisionHash
+	}
+	return s.entries[prev].what() == allow && l.Decides()
+}
+
+func parentsOf(l *entry.Line) []contracts.Digest {
+	if l.Stub != nil {
+		return l.Stub.Parents
+	}
+	return l.Entry.Parents
+}
+
+// decisionOf returns the decision that the stub of a receipt names.
+func decisionOf(l *entry.Line) (uint64, bool) {
+	if l.Stub == nil || l.Stub.Receipt == nil {
+		return 0, false
+	}
+	return l.Stub.Receipt.Decision, true
 }
 
 // prevs returns the entry before each in its session, in a list in log order; before the first of a
@@ -331,10 +361,18 @@ func (x *index) join(ctx context.Context, s *sight, parents map[contracts.Digest
 			list = append(list, uint64(i))
 		}
 	}
-	return x.each(ctx, list, func(i uint64, e contracts.Entry, _ *contracts.Statement) error {
-		for _, n := range parents[e.Hash()] {
+	err := x.each(ctx, list, func(i uint64, _ contracts.Entry, l *entry.Line) error {
+		for _, n := range parents[l.Hash] {
 			n.Edges = append(n.Edges, edge{i, "parent", true})
 		}
 		return nil
 	})
+	for _, list := range parents {
+		for _, n := range list { // a decision that a stub names came before them
+			slices.SortStableFunc(n.Edges, func(a, b edge) int {
+				return cmp.Or(strings.Compare(b.Kind, a.Kind), cmp.Compare(a.To, b.To))
+			})
+		}
+	}
+	return err
 }

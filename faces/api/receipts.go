@@ -9,6 +9,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // look returns what the asker of a request may read. If the log cannot be read it answers.
@@ -71,7 +72,13 @@ func (f *filter) all() bool {
 	return f.tool+f.verdict+f.reason+f.outcome == "" && f.since == 0 && f.until == 0
 }
 
-func (f *filter) passes(st *contracts.Statement) bool {
+// passes reports whether the filter chooses a receipt. A stub has neither tool nor reason.
+func (f *filter) passes(l *entry.Line) bool {
+	if l.Stub != nil {
+		return f.tool+f.reason == "" && f.verdict != "DENY" &&
+			(f.outcome == "" || f.outcome == string(l.Stub.Receipt.Outcome)) && f.within(l.Stub.Time)
+	}
+	st := l.Entry
 	r := st.Receipt
 	tool, verdict, reason := r.Tool, r.Verdict, r.Reason
 	if d := r.Decision; d != nil {
@@ -79,7 +86,11 @@ func (f *filter) passes(st *contracts.Statement) bool {
 	}
 	return (f.tool == "" || f.tool == tool) && (f.verdict == "" || f.verdict == verdict.String()) &&
 		(f.reason == "" || f.reason == string(reason)) && (f.outcome == "" || f.outcome == string(r.Outcome)) &&
-		st.Time >= f.since && (f.until == 0 || st.Time < f.until)
+		f.within(st.Time)
+}
+
+func (f *filter) within(at contracts.Time) bool {
+	return at >= f.since && (f.until == 0 || at < f.until)
 }
 
 // receipts answers with the receipts of a session, or of all that may be read.
@@ -163,8 +174,8 @@ func (a *reading) choose(
 	for at < len(looked) && len(chosen) < l.limit {
 		part := looked[at:min(at+256, len(looked))]
 		passes := map[uint64]bool{}
-		err := a.log.each(ctx, upwards(part), func(i uint64, _ contracts.Entry, st *contracts.Statement) error {
-			passes[i] = f.passes(st)
+		err := a.log.each(ctx, upwards(part), func(i uint64, _ contracts.Entry, l *entry.Line) error {
+			passes[i] = f.passes(l)
 			return nil
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/faces/auth"
+	"github.com/helmkernel/helm/internal/entry"
 )
 
 // A session is what is told of one: of its entries that the asker may read.
@@ -113,8 +114,8 @@ func (a *reading) heads(ctx context.Context, items []*session) error {
 		at[x.Last] = x
 		list = append(list, x.Last)
 	}
-	return a.log.each(ctx, upwards(list), func(i uint64, e contracts.Entry, _ *contracts.Statement) error {
-		at[i].Head = e.Hash()
+	return a.log.each(ctx, upwards(list), func(i uint64, _ contracts.Entry, l *entry.Line) error {
+		at[i].Head = l.Hash
 		return nil
 	})
 }

@@ -12,6 +12,9 @@
 // text of the log only ever becomes the text of an element, with everything in it that cannot be
 // seen written out.
 //
+// Of entries that a log let go of a page shows what their stubs have, and says so. It counts their
+// leaf hashes into the root, and does not check whether the log may have let go of them.
+//
 // A page proves nothing about who made it: those who can write one can write another script into
 // it. It neither replays verdicts nor reads policies, as evidence.Verify does.
 package view

@@ -109,6 +109,7 @@ class Fault extends Error {
 function read(index, text) {
   const e = {index, text, parents: [], causes: [], after: []};
   try {
+    if (text.startsWith('{"stub":')) return readStub(e);
     const envelope = JSON.parse(text);
     const signature = envelope.signatures[0];
     const again = JSON.stringify({payload: envelope.payload, payloadType, signatures: [{keyid: signature.keyid, sig: signature.sig}]});
@@ -145,6 +146,37 @@ function read(index, text) {
   return e;
 }
 
+// readStub reads what is left of an entry that the log let go of. Nobody signed it: a condense entry of
+// the log, which was signed, is of it.
+function readStub(e) {
+  const s = JSON.parse(e.text).stub;
+  if (JSON.stringify({stub: s}) !== e.text) throw new Fault('ENCODING', 'it is not written as stubs are');
+  const receipt = s.decision !== undefined;
+  for (const [member, kind] of [['session', 'string'], ['seq', 'number'], ['time', 'string'], ['entry', 'string'],
+    receipt ? ['outcome', 'string'] : ['tool', 'string']]) {
+    if (typeof s[member] !== kind) throw new Fault('RECORD', 'it has no ' + member);
+  }
+  if (!/^[0-9a-f]{64}$/.test(s.entry) || s.parents !== undefined && !Array.isArray(s.parents)) {
+    throw new Fault('RECORD', 'it is no stub');
+  }
+  // There are stubs of an ALLOW, and of a receipt of what ran, or of what failed by itself.
+  const p = Object.assign({verdict: 'ALLOW', reason: s.outcome === 'FAILED' ? 'TOOL_ERROR' : 'ALLOW'}, s);
+  Object.assign(e, {stub: s, p, kind: receipt ? 'receipt' : 'decision', session: s.session, seq: s.seq, time: s.time,
+    parents: (s.parents || []).slice()});
+  if (!receipt) e.judged = Object.assign({caller: {}}, p);
+  return e;
+}
+
+// placeStub finds what a stub does not repeat: the entry before it, and the decision of a receipt.
+function placeStub(e, before) {
+  const genesis = log.at.get(0);
+  e.prev = before ? before.hash : e.seq === 0 && genesis ? genesis.hash : undefined;
+  if (e.kind !== 'receipt') return;
+  const d = log.at.get(e.stub.decision);
+  e.p.decisionHash = d && d.hash;
+  if (d && d.hash !== e.prev) e.parents.push(d.hash);
+}
+
 const log = {entries: [], at: new Map(), hashes: new Map(), calls: [], sessions: new Map(), blobs: new Map(), steps: new Map()};
 
 // id returns the name of an entry: session/seq.
@@ -154,7 +186,7 @@ const id = e => e.p ? e.session + '/' + e.seq : 'entry ' + e.index;
 async function hashAll() {
   for (let i = 0; i < log.entries.length; i += slice) {
     await Promise.all(log.entries.slice(i, i + slice).map(async e => {
-      e.leaf = await sha256(join([0], encoder.encode(e.text)));
+      e.leaf = e.stub ? unhex(e.stub.entry) : await sha256(join([0], encoder.encode(e.text)));
       e.hash = hex(e.leaf);
       log.hashes.set(e.hash, e);
     }));
@@ -170,6 +202,7 @@ function link() {
     if (!e.p) continue;
     let s = log.sessions.get(e.session);
     if (!s) log.sessions.set(e.session, s = {name: e.session, entries: 0, allows: 0, denials: 0, open: 0, first: e, closed: false});
+    if (e.stub) placeStub(e, s.last);
     s.entries++;
     s.last = e;
     const decides = e.kind === 'decision' || e.kind === 'receipt' && e.judged;
@@ -214,6 +247,7 @@ function link() {
 function runOf(c) {
   if (c.denied) return ['did not run', ''];
   if (!c.receipt) return ['not known yet', 'warn'];
+  if (c.receipt.stub) return ['not kept', ''];
   const box = c.receipt.p.sandbox;
   if (box && box.profile === 'reported') {
     return c.outcome === 'INDETERMINATE' ? ['never reported', 'warn'] : ['reported', 'warn'];
@@ -227,7 +261,7 @@ const toneOf = c => c.entry.fault || c.decision && c.decision.fault ? 'bad' : c.
 
 // Checks. Each entry by itself, its place in the log, then the log as a whole.
 
-const checks = {signatures: 0, unsigned: 0, links: 0, unlinked: 0, blobs: 0};
+const checks = {signatures: 0, unsigned: 0, stubs: 0, links: 0, unlinked: 0, blobs: 0};
 let first; // the first fault
 
 function found(fault, where) {
@@ -254,6 +288,7 @@ const holds = (k, role, index) => k && k.role === role && (k.since === 0 || k.si
 // signed checks key and signature of an entry.
 async function signed(e, keys) {
   if (e.fault) return;
+  if (e.stub) { checks.stubs++; return; }
   try {
     if (e.p.key !== e.keyid) throw new Fault('KEY', 'header and signature name two keys');
     if (keys.size === 0) { checks.unsigned++; return; }
@@ -294,7 +329,7 @@ function placed(e, last, whole, settled) {
   if (e.kind === 'receipt' && !e.judged) {
     const d = log.hashes.get(e.p.decisionHash);
     if (d && (d.kind !== 'decision' || d.session !== e.session)) e.fault = e.fault || new Fault('REFERENCE', 'it names no decision of its session');
-    else if (settled.has(e.p.decisionHash)) e.fault = e.fault || new Fault('REFERENCE', 'its decision has a receipt already');
+    else if (d && settled.has(e.p.decisionHash)) e.fault = e.fault || new Fault('REFERENCE', 'its decision has a receipt already');
     settled.add(e.p.decisionHash);
   }
   if (linked) checks.links++; else checks.unlinked++;
@@ -402,14 +437,16 @@ function tell(list, whole, note, keys, ms) {
   banner.textContent = first ? 'FAULT in ' + shown(first.where.name) + ': ' + first.fault.check + ': ' + first.fault.message :
     list.length === 0 ? 'There is nothing to check.' :
     keys.size === 0 ? 'Checked without a key: hashes and chains of ' + entriesOf(list.length) + '. Anybody could have made them.' :
-    'No fault in ' + entriesOf(list.length) + (whole ? '.' : ', which are a part of the log.');
+    'No fault in ' + entriesOf(list.length) + (checks.stubs ? ', of ' + number(checks.stubs) + ' of which stubs are left' : '') +
+    (whole ? '.' : ', which are a part of the log.');
   banner.dataset.state = first ? 'fault' : 'checked';
   banner.dataset.ms = ms;
   const faults = list.filter(e => e.fault).length;
   const line = (tone, what, text) => el('li', {class: tone}, el('b', {}, what), ' ', text);
   $('checks').replaceChildren(
     line(faults ? 'bad' : checks.signatures ? 'good' : 'warn', 'Signatures', number(checks.signatures) + ' verify' +
-      (checks.unsigned ? ', ' + number(checks.unsigned) + ' not checked: no key' : '') + (faults ? '; ' + entriesOf(faults) + ' at fault' : '')),
+      (checks.unsigned ? ', ' + number(checks.unsigned) + ' not checked: no key' : '') +
+      (checks.stubs ? ', ' + number(checks.stubs) + ' let go of: their stubs have none, and condense entries say which they are' : '') + (faults ? '; ' + entriesOf(faults) + ' at fault' : '')),
     line(faults ? 'bad' : checks.unlinked ? 'warn' : 'good', 'Chains', number(checks.links) + ' linked' +
       (checks.unlinked ? ', ' + number(checks.unlinked) + ' to entries that are not in this page' : '')),
     line(!note ? first ? 'bad' : 'warn' : note.root === 'good' ? 'good' : 'warn', 'Merkle root', !note ? 'no checkpoint holds' :
@@ -442,6 +479,7 @@ const clock = time => time.replace('T', ' ').replace(/(\.000)?Z$/, '');
 function callerOf(c) {
   const x = c.d.caller;
   if (!c.decision) return '';
+  if (c.decision.stub) return 'not kept';
   return el('span', {}, x.id ? name(x.id) : 'anonymous', x.tenant ? ' of ' : undefined, x.tenant ? name(x.tenant) : undefined);
 }
 
@@ -523,7 +561,7 @@ function sessions() {
 
 // One entry.
 
-const brief = e => e.p ? [e.kind, e.call ? e.call.d.tool : '', e.kind === 'receipt' ? e.p.outcome : ''].filter(Boolean).join(' ') : 'unreadable';
+const brief = e => e.p ? [e.kind, e.call ? e.call.d.tool : '', e.kind === 'receipt' ? e.p.outcome : '', e.stub ? '(stub)' : ''].filter(Boolean).join(' ') : 'unreadable';
 const tone = e => e.fault ? 'bad' : e.kind === 'receipt' || e.kind === 'decision' ? toneOf(e.call) : '';
 
 function linkTo(e) {
@@ -561,6 +599,11 @@ function whyOf(c) {
   if (d.rule) near.push(' by ' + d.rule);
   if (c.denied) near.push(', at condition ' + d.condition + (conditions[d.condition] ? ', ' + conditions[d.condition] : ''));
   parts.push(el('p', {}, name(near.join(''))));
+  const left = [c.decision && c.decision.stub ? 'decision' : '', c.receipt && c.receipt.stub ? 'receipt' : ''].filter(Boolean);
+  if (left.length) {
+    parts.push(el('p', {}, 'The log let go of the ' + left.join(' and the ') + ': a stub is left, which has neither caller, ' +
+      'arguments and rule nor output. This page does not check whether it may have let go.'));
+  }
   if (d.signals) parts.push(el('p', {}, 'Threat signals: ', name(d.signals.join(', '))));
   const text = Object.hasOwn(advice, c.reason) ? advice[c.reason] : undefined;
   if (text) parts.push(el('p', {}, el('b', {}, 'Advice: '), text));
@@ -623,7 +666,7 @@ function show(e) {
     el('p', {class: 'quiet'}, 'none that the log names')];
   body.push(...list('Causes', causes), ...list('Consequences', after));
   for (const x of related) {
-    body.push(el('details', {}, el('summary', {}, 'Entry ' + x.index + ', as signed'),
+    body.push(el('details', {}, el('summary', {}, 'Entry ' + x.index + (x.stub ? ', what is left of it' : ', as signed')),
       block(x.said ? JSON.stringify(x.said, undefined, 1) : x.text)));
   }
   $('one-body').replaceChildren(...body);
@@ -800,7 +843,7 @@ async function contents(c) {
 
 async function begin(data) {
   Object.assign(log, {entries: [], at: new Map(), hashes: new Map(), calls: [], sessions: new Map(), blobs: new Map(), steps: new Map(), before: -1});
-  Object.assign(checks, {signatures: 0, unsigned: 0, links: 0, unlinked: 0, blobs: 0});
+  Object.assign(checks, {signatures: 0, unsigned: 0, stubs: 0, links: 0, unlinked: 0, blobs: 0});
   first = undefined;
   now.entry = undefined;
   if (!globalThis.crypto || !crypto.subtle) {

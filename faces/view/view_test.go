@@ -137,6 +137,44 @@ func TestContents(t *testing.T) {
 	assert.Contains(t, written(t, store, Options{Inputs: true}), "a secret")
 }
 
+// TestStubs: what is left of entries is in a page as it stands in the log, and nothing that they
+// named.
+func TestStubs(t *testing.T) {
+	t.Parallel()
+	k, store := newLog(t)
+	ctx := context.Background()
+	call(t, k, "s", "ann", "a secret")
+	call(t, k, "t", "ann", "another")
+	var stubs [][]byte
+	var r contracts.Reader
+	for e, err := range store.Entries(ctx, 2, 4) { // the call in s
+		require.NoError(t, err)
+		sealed, err := r.Open(e)
+		require.NoError(t, err)
+		st, err := sealed.Statement()
+		require.NoError(t, err)
+		stubs = append(stubs, contracts.NewStub(st, e.Hash(), 1+uint64(len(stubs))).Append(nil))
+	}
+	require.NoError(t, store.Condense(ctx, func(yield func(uint64, []byte) bool) {
+		_ = yield(2, stubs[0]) && yield(3, stubs[1])
+	}, func(func(contracts.Digest) bool) {}))
+	s := "s"
+	for _, o := range []Options{{Inputs: true}, {Inputs: true, Session: &s}} {
+		data, _ := dataOf(t, written(t, store, o))
+		var entries [][2]any
+		require.NoError(t, json.Unmarshal(data["entries"], &entries))
+		var texts []string
+		for _, x := range entries {
+			texts = append(texts, x[1].(string))
+		}
+		assert.Contains(t, texts, string(stubs[0]))
+		assert.Contains(t, texts, string(stubs[1]))
+		assert.NotContains(t, string(data["blobs"]), "a secret")
+		assert.Equal(t, o.Session == nil, strings.Contains(string(data["blobs"]), "another"))
+		assert.Equal(t, o.Session == nil, len(entries) > 2)
+	}
+}
+
 var part = regexp.MustCompile(`(script|style)-src ('sha256-[^']*')`)
 
 // TestPolicy: a page may run its own script and style and nothing else, and needs no more.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
+	reading "github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/trust/registry"
 )
@@ -51,7 +52,7 @@ type Options struct {
 	Steps func(index uint64) []string
 }
 
-// A page is the data of a page. The entries are as they were signed.
+// A page is the data of a page. The entries are as they were signed, or their stubs.
 type page struct {
 	Origin     string                    `json:"origin"`
 	Part       string                    `json:"part,omitempty"`
@@ -159,11 +160,12 @@ func (p *page) walk(ctx context.Context, log Source, o *Options, size, to uint64
 		if err != nil {
 			return err
 		}
-		st, err := open(&r, e)
+		l, err := reading.Read(&r, e)
 		if err != nil {
 			return fmt.Errorf("view: entry %d: %w", i, err)
 		}
-		switch {
+		switch st := l.Entry; {
+		case st == nil:
 		case st.Genesis != nil && i == 0:
 			p.Origin = st.Genesis.Origin
 			state, err = initial(ctx, log, st.Genesis.Trust)
@@ -173,8 +175,9 @@ func (p *page) walk(ctx context.Context, log Source, o *Options, size, to uint64
 		if err != nil {
 			return fmt.Errorf("view: entry %d: %w", i, err)
 		}
-		if i >= o.From && i < to && (o.Session == nil || *o.Session == st.Session) {
-			if err := p.add(ctx, log, o, i, e, st); err != nil {
+		session, _, _ := l.Place()
+		if i >= o.From && i < to && (o.Session == nil || *o.Session == session) {
+			if err := p.add(ctx, log, o, i, e, l.Entry); err != nil {
 				return err
 			}
 		}
@@ -182,14 +185,6 @@ func (p *page) walk(ctx context.Context, log Source, o *Options, size, to uint64
 	}
 	p.Trust = string(state.Canonical())
 	return nil
-}
-
-func open(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
-	sealed, err := r.Open(e)
-	if err != nil {
-		return nil, err
-	}
-	return sealed.Statement()
 }
 
 func initial(ctx context.Context, log Source, d contracts.Digest) (*registry.State, error) {
@@ -200,7 +195,7 @@ func initial(ctx context.Context, log Source, d contracts.Digest) (*registry.Sta
 	return registry.ParseState(b)
 }
 
-// add adds an entry to a page.
+// add adds an entry to a page: st is nil if only its stub is left.
 func (p *page) add(
 	ctx context.Context, log Source, o *Options, i uint64, e contracts.Entry, st *contracts.Statement,
 ) error {
@@ -208,6 +203,9 @@ func (p *page) add(
 		return tooMany(MaxEntries + 1)
 	}
 	p.Entries = append(p.Entries, entry{i, slices.Clone(e)})
+	if st == nil {
+		return nil
+	}
 	d := st.Judgement()
 	if d != nil && o.Steps != nil {
 		p.step(i, o.Steps(i))

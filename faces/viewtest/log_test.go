@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,4 +148,41 @@ func save(t *testing.T, page []byte) string {
 	name := filepath.Join(t.TempDir(), "page.html")
 	require.NoError(t, os.WriteFile(name, page, 0o600))
 	return name
+}
+
+// letGo puts stubs in the place of the calls of a session that ran, and returns how many entries
+// went.
+func (w *world) letGo(t *testing.T, session string) int {
+	t.Helper()
+	ctx := context.Background()
+	n, err := w.store.Size(ctx)
+	require.NoError(t, err)
+	var r contracts.Reader
+	at := map[contracts.Digest]uint64{}
+	stubs := map[uint64][]byte{}
+	i := uint64(0)
+	for e, err := range w.store.Entries(ctx, 0, n) {
+		require.NoError(t, err)
+		sealed, err := r.Open(e)
+		require.NoError(t, err)
+		st, err := sealed.Statement()
+		require.NoError(t, err)
+		at[e.Hash()] = i
+		switch x := st.Receipt; {
+		case st.Session != session:
+		case st.Decision != nil:
+			stubs[i] = contracts.NewStub(st, e.Hash(), 1).Append(nil)
+		case x != nil && x.Outcome == contracts.Executed:
+			stubs[i] = contracts.NewStub(st, e.Hash(), at[x.DecisionHash]).Append(nil)
+		}
+		i++
+	}
+	require.NoError(t, w.store.Condense(ctx, func(yield func(uint64, []byte) bool) {
+		for _, i := range slices.Sorted(maps.Keys(stubs)) {
+			if !yield(i, stubs[i]) {
+				return
+			}
+		}
+	}, func(func(contracts.Digest) bool) {}))
+	return len(stubs)
 }

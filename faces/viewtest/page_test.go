@@ -154,6 +154,35 @@ func TestFlipped(t *testing.T) {
 	assert.Equal(t, "fault", state, banner)
 }
 
+// TestStubs: what the log let go of is shown as that, counts into the root, and cannot be changed.
+func TestStubs(t *testing.T) {
+	b := browser(t)
+	w := newWorld(t)
+	w.day(t)
+	_, err := w.kernel.Checkpoint(t.Context())
+	require.NoError(t, err)
+	n := w.letGo(t, "acme/chat-1")
+	var page bytes.Buffer
+	require.NoError(t, view.Write(t.Context(), &page, w.store, view.Options{Inputs: true}))
+	state, banner := b.open(save(t, page.Bytes()))
+	assert.Equal(t, "checked", state)
+	assert.Equal(t, fmt.Sprintf("No fault in 71 entries, of %d of which stubs are left.", n), banner)
+	assert.Contains(t, b.text("#checks"), fmt.Sprintf("%d verify, %d let go of", 71-n, n))
+	assert.Contains(t, b.text("#checks"), "is that of the checkpoint of size 71")
+	b.do(chromedp.Click("#rows .open", chromedp.ByQuery))
+	one := b.text("#one")
+	for _, x := range []string{"crm.search", "ALLOW", "The log let go of the decision and the receipt", "not kept",
+		"what is left of it"} {
+		assert.Contains(t, one, x)
+	}
+	stub := regexp.MustCompile(`\\"stub\\":\{\\"entry\\":\\"()`).FindSubmatchIndex(page.Bytes())
+	require.NotNil(t, stub)
+	other := page.Bytes()
+	other[stub[2]] ^= 1
+	state, _ = b.open(save(t, other))
+	assert.Equal(t, "fault", state)
+}
+
 // TestMany prints how long a page of 7,000 entries takes to check.
 func TestMany(t *testing.T) {
 	b := browser(t)

@@ -16,20 +16,25 @@ import (
 )
 
 // Walk returns the trust state at the end of a log that began with trust. It calls see, if it is
-// not nil, for each entry with the state there. It verifies nothing.
+// not nil, for each entry with the state there, but for entries of which only stubs are left. It
+// verifies nothing.
 func Walk(
 	ctx context.Context, log proofgraph.Store, trust *registry.State,
-	see func(*contracts.Statement, *registry.State) error,
+	see func(index uint64, st *contracts.Statement, state *registry.State) error,
 ) (*registry.State, error) {
 	size, err := log.Size(ctx)
 	if err != nil {
 		return nil, err
 	}
-	origin, index := "", uint64(0)
+	origin, next := "", uint64(0)
 	var r contracts.Reader
 	for e, err := range log.Entries(ctx, 0, size) {
 		if err != nil {
 			return nil, err
+		}
+		index := next
+		if next++; contracts.IsStub(e) {
+			continue // of a call that ended
 		}
 		sealed, err := r.Open(e)
 		if err != nil {
@@ -43,7 +48,7 @@ func Walk(
 			origin = st.Genesis.Origin
 		}
 		if see != nil {
-			if err := see(st, trust); err != nil {
+			if err := see(index, st, trust); err != nil {
 				return nil, err
 			}
 		}
@@ -52,14 +57,13 @@ func Walk(
 				return nil, err
 			}
 		}
-		index++
 	}
 	return trust, nil
 }
 
-// Calls explains every call of a log that a policy judged, in their order. A call that none of the
-// policies judged is an error, and so is a record that is another than the one in the log. Those of
-// the kernel's own are left out.
+// Calls explains every call of a log that a policy judged, in their order, but for those of which
+// only stubs are left. A call that none of the policies judged is an error, and so is a record that
+// is another than the one in the log. Those of the kernel's own are left out.
 func Calls(
 	ctx context.Context, log proofgraph.Store, trust *registry.State, policies []*guardian.Policy, values bool,
 	see func(*contracts.DecisionRecord, guardian.Trace),
@@ -69,7 +73,7 @@ func Calls(
 		by[p.Hash()] = p
 	}
 	var r contracts.Reader
-	_, err := Walk(ctx, log, trust, func(st *contracts.Statement, state *registry.State) error {
+	_, err := Walk(ctx, log, trust, func(_ uint64, st *contracts.Statement, state *registry.State) error {
 		d := st.Judgement()
 		if d == nil || d.KernelsOwn() {
 			return nil
