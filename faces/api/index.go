@@ -211,8 +211,7 @@ func (x *index) left(v *view, session uint32, l *entry.Line) (whose uint32, w wh
 		return whose, receipt
 	}
 	x.parties[session] = whose
-	x.open[l.Hash] = whose // until there is a receipt, if that is whole
-	return whose, allow
+	return whose, allow // not open: a receipt that is whole is then nobody's too
 }
 
 // joined returns whose a session is in which two have called.

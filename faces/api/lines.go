@@ -31,7 +31,7 @@ type node[T string | json.RawMessage] struct {
 	Risk    T      `json:"risk,omitempty"`
 	Hash    T      `json:"hash"`
 	Edges   []edge `json:"edges"`
-	Entry   string `json:"entry,omitempty"` // what stands in the log, in base64, where it is asked for
+	Entry   string `json:"entry,omitempty"` // the bytes that stand in the log, in base64, if the caller wants them
 }
 
 // lines reads a graph as package graph writes it, an entry or an edge a line. It tells of each
