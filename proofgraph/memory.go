@@ -26,6 +26,7 @@ type Memory struct {
 	entries    pages[contracts.Entry]
 	blobs      [256]map[contracts.Digest][]byte // by the first byte of the digest
 	checkpoint []byte
+	state      []byte
 	lines      chunk                     // of entries
 	bytes      chunk                     // of blobs
 	named      map[contracts.Digest]bool // blobs that were appended during a Condense; nil: there is none
@@ -39,6 +40,7 @@ var (
 	_ Store           = (*Memory)(nil)
 	_ Eraser          = (*Memory)(nil)
 	_ Condenser       = (*Memory)(nil)
+	_ Rememberer      = (*Memory)(nil)
 	_ tlog.HashReader = (*Memory)(nil)
 )
 
@@ -169,4 +171,25 @@ func (m *Memory) Checkpoint(ctx context.Context) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return bytes.Clone(m.checkpoint), nil
+}
+
+// SaveState stores a copy of the state.
+func (m *Memory) SaveState(ctx context.Context, state []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = append([]byte(nil), state...) // nil if it is empty
+	return nil
+}
+
+// State returns a copy of the state.
+func (m *Memory) State(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return bytes.Clone(m.state), nil
 }

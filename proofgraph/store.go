@@ -78,6 +78,20 @@ type Condenser interface {
 	Condense(ctx context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest]) error
 }
 
+// A Rememberer is a [Store] that keeps a state: one value next to the log, from which a log can be
+// opened without reading what is before it. It is no part of the log, of a copy of it or of a pack.
+// A state that is lost costs time and nothing else.
+type Rememberer interface {
+	// SaveState replaces the state. When it returns nil that is durable. After an error, and after
+	// a crash, the state is this one, whole, or still the one before. An empty state is none. Other
+	// calls go on meanwhile.
+	SaveState(ctx context.Context, state []byte) error
+
+	// State returns the state that was saved last, or nil if there is none. If the store has other
+	// bytes by now, it returns an error, and Append and SaveState go on.
+	State(ctx context.Context) ([]byte, error)
+}
+
 // The errors of a [Store] that say something of the log.
 var (
 	// ErrConflict is returned by Append if the batch does not begin at the end of the log.

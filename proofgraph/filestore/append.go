@@ -60,6 +60,23 @@ func (s *Store) Append(ctx context.Context, b proofgraph.Batch) error {
 	return nil
 }
 
+// SaveState writes the state into a file of its own, which it puts in the place of the one before
+// when it is on stable storage. A state of more than 1 GiB is refused. After an error the file is
+// removed, and the store goes on. Close ends it.
+func (s *Store) SaveState(ctx context.Context, state []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.saves.enter(ctx); err != nil {
+		return err
+	}
+	defer s.saves.leave()
+	if err := (saving{s, ctx}).run(state); err != nil {
+		return fmt.Errorf("filestore: save state: %w", err)
+	}
+	return nil
+}
+
 // writable returns the error why nothing can be written, or nil. The caller holds writing.
 func (s *Store) writable(ctx context.Context) error {
 	switch {

@@ -16,8 +16,10 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 )
 
-// A condenser is what a store needs to condense segments while other calls go on.
+// A condenser is what a store needs to condense segments, and to save a state, while other calls go
+// on.
 type condenser struct {
+	saves     gate        // held during one SaveState
 	condenses gate        // held during one Condense
 	rewrites  gate        // held while one segment is condensed, and during an EraseBlob; protects left
 	closing   atomic.Bool // Close was called
@@ -28,7 +30,7 @@ type condenser struct {
 }
 
 func newCondenser() condenser {
-	return condenser{condenses: make(gate, 1), rewrites: make(gate, 1)}
+	return condenser{saves: make(gate, 1), condenses: make(gate, 1), rewrites: make(gate, 1)}
 }
 
 // tidy removes the file that is left of a condensing that failed, for good, and makes the name

@@ -25,6 +25,7 @@
 //	00000001.index  offsets in a full segment. Derived: written again if it is missing or wrong,
 //	                as after blobs of it were erased
 //	hashes          of the log's Merkle tree, 34.2 bytes an entry. Derived: see Hashes
+//	state           what a kernel remembers of the log. Not believed: see State
 //	*.new           not yet in its place; removed by the next Open
 //
 // A file that is none of these is an error, and so are a missing segment, a link and a pipe. Files
@@ -68,6 +69,18 @@
 // all first: it reads the entries, some 300 to 500 MB a second, and no Append waits for it. A read-
 // only store writes nothing: it holds the hashes of up to 524,288 entries in memory, and returns an
 // error if more are missing. On a full disk up to twice as many are held. Copy leaves the file out.
+//
+// # State
+//
+// A store is a [proofgraph.Rememberer]. The file state has the value that was saved last. It is
+// written into a file of its own, synced and renamed, and the directory is synced. No other file
+// refers to it, it can be removed, and Copy leaves it out. Numbers are little-endian:
+//
+//	"helm log's state" version[4] size[4] checksum[4] bytes
+//
+// The checksum is a CRC-32C of all the rest. A file that does not check is an error of
+// [Store.State] and of nothing else. Programs that do not know the file refuse the directory until
+// it is removed.
 //
 // # After a crash
 //

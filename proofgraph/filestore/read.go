@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"path/filepath"
 	"slices"
 	"sort"
 
@@ -125,6 +127,27 @@ func (s *Store) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 		return nil, fmt.Errorf("filestore: hashes: %w", err)
 	}
 	return list, nil
+}
+
+// State reads the state from its file, and checks it. It is what was saved, or an error.
+func (s *Store) State(ctx context.Context) ([]byte, error) {
+	if _, err := s.Size(ctx); err != nil { // it is closed, or the context has ended
+		return nil, err
+	}
+	path := filepath.Join(s.dir, stateName)
+	f, err := s.disk.View(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filestore: %w", err)
+	}
+	defer f.Close()
+	state, err := readState(f)
+	if err != nil {
+		return nil, fmt.Errorf("filestore: %s: %w", path, err)
+	}
+	return state, nil
 }
 
 // Blob reads a blob and verifies its digest. If the blob is erased meanwhile, its record was marked

@@ -60,10 +60,11 @@ type Store struct {
 }
 
 var (
-	_ proofgraph.Store     = (*Store)(nil)
-	_ proofgraph.Eraser    = (*Store)(nil)
-	_ proofgraph.Condenser = (*Store)(nil)
-	_ tlog.HashReader      = (*Store)(nil)
+	_ proofgraph.Store      = (*Store)(nil)
+	_ proofgraph.Eraser     = (*Store)(nil)
+	_ proofgraph.Condenser  = (*Store)(nil)
+	_ proofgraph.Rememberer = (*Store)(nil)
+	_ tlog.HashReader       = (*Store)(nil)
 )
 
 // A lastFile is the file of the last segment.
@@ -209,12 +210,14 @@ func openReadOnly(d disk.Disk, dir string) (*Store, error) {
 }
 
 // Close closes the files, so that another process can open the directory. It waits for an Append
-// that is going on, and ends a Condense. It returns an error if the file end is not in its place
-// any more. Closing twice does nothing.
+// that is going on, and ends a Condense and a SaveState. It returns an error if the file end is not
+// in its place any more. Closing twice does nothing.
 func (s *Store) Close() error {
 	s.closing.Store(true)
 	_ = s.rewrites.enter(context.Background())
 	defer s.rewrites.leave()
+	_ = s.saves.enter(context.Background())
+	defer s.saves.leave()
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()
@@ -302,7 +305,7 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 		numbered := err == nil && number > 0 && (kind == logKind || kind == indexKind) &&
 			filepath.Base(s.path(number, kind)) == stem
 		switch {
-		case !numbered && file.Name != lockName && file.Name != hashesName && stem != endName:
+		case !numbered && file.Name != lockName && file.Name != hashesName && stem != endName && stem != stateName:
 			return 0, nil,
 				fmt.Errorf("filestore: %s: not a file of a log: give the log a directory of its own, or move this "+
 					"file out of it", filepath.Join(s.dir, file.Name))
@@ -311,7 +314,7 @@ func (s *Store) files() (segments uint32, leftover []string, err error) {
 				"directories", filepath.Join(s.dir, file.Name))
 		case unfinished:
 			leftover = append(leftover, file.Name)
-		case !numbered: // the lock, the end, the hashes
+		case !numbered: // the lock, the end, the hashes, the state
 		case kind == indexKind:
 			indexes = number
 		case number != segments+1:
