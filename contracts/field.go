@@ -18,6 +18,14 @@ func (f *form) text(name string, p presence, s *string, w word) {
 		}
 		return
 	}
+	if f.scan != nil {
+		if f.scanned(name, p) {
+			if *s = f.scan.names.of(f.scan.text()); !w.ok(*s) {
+				f.scan.failed = true
+			}
+		}
+		return
+	}
 	if v, ok := f.take(name, p); ok {
 		f.textOf(name, v, s, w)
 	}
@@ -42,6 +50,14 @@ func (f *form) uint(name string, p presence, n *uint64, low, high uint64) {
 		if p == required || *n != 0 {
 			f.name(name)
 			f.b = strconv.AppendUint(f.b, *n, 10)
+		}
+		return
+	}
+	if f.scan != nil {
+		if f.scanned(name, p) {
+			if *n = f.scan.uint(); *n < low || *n > high {
+				f.scan.failed = true
+			}
 		}
 		return
 	}
@@ -73,6 +89,12 @@ func (f *form) digest(name string, d *Digest) {
 	if !f.reading {
 		f.name(name)
 		f.digestValue(*d)
+		return
+	}
+	if f.scan != nil {
+		if f.scanned(name, required) {
+			*d = f.scan.digest()
+		}
 		return
 	}
 	if v, ok := f.take(name, required); ok {
@@ -110,6 +132,13 @@ func (f *form) maybe(name string, d **Digest) {
 		}
 		return
 	}
+	if f.scan != nil {
+		if f.scanned(name, optional) {
+			*d = new(Digest)
+			**d = f.scan.digest()
+		}
+		return
+	}
 	if v, ok := f.take(name, optional); ok {
 		*d = new(Digest)
 		f.digestOf(name, v, *d)
@@ -125,6 +154,15 @@ func (f *form) time(name string, p presence, t *Time) {
 			}
 			f.b = append(f.b, '"')
 			f.b = append(t.append(f.b), '"')
+		}
+		return
+	}
+	if f.scan != nil {
+		if f.scanned(name, p) {
+			read, err := ParseTime(string(f.scan.text()))
+			if *t = read; err != nil || p == optional && read == 0 {
+				f.scan.failed = true
+			}
 		}
 		return
 	}

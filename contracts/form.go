@@ -23,6 +23,7 @@ type form struct {
 	more    bool        // the iterator is at a member that was not taken yet
 	err     *FormatError
 	class   Class
+	scan    *scanner // reading: from it, and not from the iterator; see scan
 }
 
 type presence bool
@@ -75,6 +76,29 @@ func read(v crypto.Value, class Class, prefix string, visit func(*form)) error {
 	*f = form{}
 	forms.Put(f)
 	return err
+}
+
+// scan visits the object that a scanner is at. It reports whether all of it was accepted, and is
+// all there is: if so, read would have accepted it with the same result.
+func scan(s *scanner, visit func(*form)) bool {
+	f := forms.Get().(*form)
+	f.reading, f.scan = true, s
+	s.must("{")
+	visit(f)
+	s.must("}")
+	ok := f.err == nil && s.done()
+	*f = form{}
+	forms.Put(f)
+	return ok
+}
+
+// scanned moves to the value of the named member, and reports whether it is there.
+func (f *form) scanned(name string, p presence) bool {
+	ok := f.scan.member(name)
+	if !ok && p == required {
+		f.scan.failed = true
+	}
+	return ok
 }
 
 // failure returns the first error, with prefix before its field. Its type is error, because a nil
@@ -216,14 +240,26 @@ func (f *form) digests(name string, p presence, low, high int, list *[]Digest) {
 		f.array(name, p, len(*list), func(i int) { f.digestValue((*list)[i]) })
 		return
 	}
-	f.elements(name, p, low, high, func(i int, v crypto.Value) {
+	if f.scan != nil {
+		for more := f.scanned(name, p) && f.scan.begin(); more; more = f.scan.another(len(*list), low, high) {
+			*list = append(*list, f.scan.digest())
+			f.sorted(*list)
+		}
+		return
+	}
+	f.elements(name, p, low, high, func(_ int, v crypto.Value) {
 		var d Digest
 		f.digestOf("", v, &d)
-		if i > 0 && slices.Compare((*list)[i-1][:], d[:]) >= 0 {
-			f.fail("", "not sorted and unique")
-		}
 		*list = append(*list, d)
+		f.sorted(*list)
 	})
+}
+
+// sorted refuses the last digest of a list if it is not after the one before.
+func (f *form) sorted(list []Digest) {
+	if n := len(list); n > 1 && slices.Compare(list[n-2][:], list[n-1][:]) >= 0 {
+		f.fail("", "not sorted and unique")
+	}
 }
 
 // object visits a member that is an object. When writing, present says whether the member exists.
@@ -234,6 +270,14 @@ func (f *form) object(name string, present bool, visit func(*form)) {
 			f.b = append(f.b, '{')
 			visit(f)
 			f.b = append(f.b, '}')
+		}
+		return
+	}
+	if f.scan != nil {
+		if f.scanned(name, required) {
+			f.scan.must("{")
+			visit(f)
+			f.scan.must("}")
 		}
 		return
 	}
@@ -274,6 +318,15 @@ func list[T any](f *form, name string, p presence, low, high int, items *[]T, vi
 			visit(&(*items)[i], f)
 			f.b = append(f.b, '}')
 		})
+		return
+	}
+	if f.scan != nil {
+		for more := f.scanned(name, p) && f.scan.begin(); more; more = f.scan.another(len(*items), low, high) {
+			*items = append(*items, *new(T))
+			f.scan.must("{")
+			visit(&(*items)[len(*items)-1], f)
+			f.scan.must("}")
+		}
 		return
 	}
 	f.elements(name, p, low, high, func(_ int, v crypto.Value) {

@@ -15,6 +15,7 @@ type Reader struct {
 	envelope, statement crypto.Tree
 	sealed              Sealed
 	payload, sig        []byte
+	scanner             scanner
 }
 
 // Sealed is an envelope whose form was checked and whose signature was not. Use only the fields

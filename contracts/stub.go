@@ -70,6 +70,13 @@ func (s *Stub) Append(dst []byte) []byte {
 
 // Stub reads the stub of an entry. Its error is a [FormatError] of the class Encoding or Record.
 func (r *Reader) Stub(e Entry) (*Stub, error) {
+	if s := r.scanStub(e); s != nil {
+		return s, nil
+	}
+	return r.parseStub(e)
+}
+
+func (r *Reader) parseStub(e Entry) (*Stub, error) {
 	if err := r.strict(e); err != nil {
 		return nil, err
 	}
@@ -77,14 +84,27 @@ func (r *Reader) Stub(e Entry) (*Stub, error) {
 		return nil, &FormatError{Encoding, "", "a stub of more than 8,192 bytes"}
 	}
 	s := new(Stub)
-	err := read(r.envelope.Root(), Record, "", func(f *form) {
-		f.object("stub", true, func(f *form) { s.visit(f) })
-	})
-	if err != nil {
+	if err := read(r.envelope.Root(), Record, "", s.line); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// scanStub returns the stub of an entry if it can be scanned.
+func (r *Reader) scanStub(e Entry) *Stub {
+	if len(e) > MaxStub {
+		return nil
+	}
+	r.scanner.from(e)
+	s := new(Stub)
+	if !scan(&r.scanner, s.line) {
+		return nil
+	}
+	return s
+}
+
+// line visits the object around a stub.
+func (s *Stub) line(f *form) { f.object("stub", true, s.visit) }
 
 // Leaf returns the RFC 6962 leaf hash of an entry, or of the entry that a stub is left of. Its
 // error is a [FormatError] of a stub.
@@ -103,7 +123,7 @@ var stubOutcome = oneOf(string(Executed), string(Failed))
 
 func (s *Stub) visit(f *form) {
 	if f.reading {
-		if _, ok := f.peek("decision"); ok {
+		if _, ok := f.peek("decision"); ok || f.scan != nil && f.scan.next("decision") {
 			s.Receipt = new(ReceiptStub)
 		} else {
 			s.Decision = new(DecisionStub)

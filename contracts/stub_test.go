@@ -172,10 +172,16 @@ func TestLargestStub(t *testing.T) {
 	}
 }
 
+// Any bytes: an accepted stub is written again in the same bytes, and what scans as a stub also
+// parses as one, with the same result.
 func FuzzStub(f *testing.F) {
 	for _, s := range sampleStubs() {
 		text := s.Append(nil)
 		f.Add(text)
+		for i := range text {
+			f.Add(slices.Delete(bytes.Clone(text), i, i+1))
+			f.Add(slices.Insert(bytes.Clone(text), i, text[i]))
+		}
 		for i, a := range attacks(value(f, string(text)), "") {
 			if i%11 == 0 {
 				f.Add(a.text)
@@ -186,8 +192,53 @@ func FuzzStub(f *testing.F) {
 		var r Reader
 		s, err := r.Stub(b)
 		require.Equal(t, s != nil, err == nil, "%v with %v", err, s)
+		if scanned := r.scanStub(b); scanned != nil {
+			parsed, err := r.parseStub(b)
+			require.NoError(t, err, "%s", b)
+			require.Equal(t, parsed, scanned)
+		}
 		if err == nil && !bytes.Equal(s.Append(nil), b) {
 			t.Fatalf("was\n%s\nand is written\n%s", b, s.Append(nil))
 		}
 	})
+}
+
+// TestStubsScan: the stubs of nearly all logs are scanned, so that reading them takes little time.
+func TestStubsScan(t *testing.T) {
+	t.Parallel()
+	var r Reader
+	for name, s := range sampleStubs() {
+		scanned := r.scanStub(s.Append(nil))
+		if name == "decision" { // its key has quotes
+			assert.Nil(t, scanned)
+			continue
+		}
+		assert.Equal(t, s, scanned, name)
+	}
+}
+
+func BenchmarkReaderStub(b *testing.B) {
+	for name, s := range sampleStubs() {
+		if s.Decision != nil {
+			s.Decision.Idempotency = ""
+		}
+		line := Entry(s.Append(nil))
+		for _, how := range []string{"scanned", "parsed"} {
+			b.Run(name+", "+how, func(b *testing.B) {
+				var r Reader
+				b.ReportAllocs()
+				for b.Loop() {
+					var again *Stub
+					if how == "scanned" {
+						again = r.scanStub(line)
+					} else {
+						again, _ = r.parseStub(line)
+					}
+					if again == nil {
+						b.Fatal("refused")
+					}
+				}
+			})
+		}
+	}
 }
