@@ -1,6 +1,7 @@
 package proofgraph
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/helmkernel/helm/contracts"
@@ -38,4 +39,31 @@ func (t *Tree) Root() contracts.Digest {
 		root = crypto.NodeHash(t.nodes[bits.TrailingZeros64(n)], root)
 	}
 	return root
+}
+
+// Nodes returns the roots of the complete subtrees, from left to right, which is all that a Tree
+// keeps. With the size they make the tree again: see [NewTree].
+func (t *Tree) Nodes() []contracts.Digest {
+	var list []contracts.Digest
+	for k := len(t.nodes) - 1; k >= 0; k-- {
+		if t.size&(1<<k) != 0 {
+			list = append(list, t.nodes[k])
+		}
+	}
+	return list
+}
+
+// NewTree returns the tree of size leaves whose complete subtrees have these roots, from left to
+// right. The error is of a wrong number of them: any others make a tree, with another root.
+func NewTree(size uint64, nodes []contracts.Digest) (Tree, error) {
+	if len(nodes) != bits.OnesCount64(size) {
+		return Tree{}, errors.New("proofgraph: tree: not the roots of the complete subtrees of that size")
+	}
+	t := Tree{size: size}
+	for n := size; n != 0; nodes = nodes[1:] {
+		k := bits.Len64(n) - 1
+		t.nodes[k] = nodes[0]
+		n &^= 1 << k
+	}
+	return t, nil
 }

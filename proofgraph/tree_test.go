@@ -71,3 +71,24 @@ func TestACopyOfATreeGoesItsOwnWay(t *testing.T) {
 	b.Append(hashOf(8))
 	assert.True(t, a.Root() == before && a.Size() == 7 && b.Size() == 9, "the original changed")
 }
+
+func TestNodesMakeTheTreeAgain(t *testing.T) {
+	t.Parallel()
+	var tree Tree
+	for n := range uint64(300) {
+		again, err := NewTree(n, tree.Nodes())
+		require.NoError(t, err)
+		next := tree
+		for _, x := range []*Tree{&again, &next} {
+			x.Append(hashOf(n))
+		}
+		require.True(t, again.Size() == n+1 && again.Root() == next.Root(), "size %d", n)
+		_, err = NewTree(n, append(tree.Nodes(), hashOf(n)))
+		require.Error(t, err, "one node more")
+		if n > 0 {
+			_, err = NewTree(n, tree.Nodes()[1:])
+			require.Error(t, err, "one node less")
+		}
+		tree.Append(hashOf(n))
+	}
+}
