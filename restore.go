@@ -274,7 +274,7 @@ func (sh *shared) restore(l *priorLog) error {
 	var reader contracts.Reader
 	from := logReader{store: sh.options.Store}
 	state := func(session string) *past.Session { return &l.session(session).past }
-	if err := l.marks.Restore(&sh.marks, state, from.fetch); err != nil {
+	if err := l.marks.Restore(&sh.marks, state, nil, from.fetch); err != nil {
 		return err
 	}
 	sh.marks.Forget(sh.archive.Members(), l.size)

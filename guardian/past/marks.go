@@ -88,6 +88,11 @@ func (m *Marks) put(index uint64, x Mark) {
 func (m *Marks) add(index uint64) *page {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.grow(index)
+}
+
+// grow is add for holders of mu.
+func (m *Marks) grow(index uint64) *page {
 	n := index / pageSize
 	pages := m.pages.Load()
 	if pages == nil || n >= uint64(len(*pages)) {

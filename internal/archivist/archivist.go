@@ -26,6 +26,12 @@ type Archivist struct {
 	stubs pending            // while the log is opened: those of no set so far
 }
 
+// A Closer is a log, or the part of one that was read.
+type Closer interface {
+	// Closed reports whether the session has its close below the index size.
+	Closed(session string, size uint64) bool
+}
+
 // A set is that of a condense entry.
 type set struct {
 	index   uint64 // of the condense entry
@@ -56,7 +62,7 @@ func (a *Archivist) Line(l *proofgraph.Line) {
 // [proofgraph.Options].Condensed does. If the stubs in its range are the set there is nothing to
 // compute; else the lines of the range are read again.
 func (a *Archivist) Condensed(
-	ctx context.Context, log *proofgraph.Log, index uint64, c *contracts.Condense,
+	ctx context.Context, log Closer, index uint64, c *contracts.Condense,
 ) (members iter.Seq[uint64], err error) {
 	defer contain.Error(&err, "Options.Store")
 	s := &set{index: index, fields: *c, members: bitsFrom(c.From)}
@@ -124,7 +130,7 @@ func (a *Archivist) Members() iter.Seq[uint64] { return a.bits.all() }
 
 // compute returns the set of a range that no condense entry has yet.
 func (a *Archivist) compute(
-	ctx context.Context, log *proofgraph.Log, from, to, size uint64, until contracts.Time,
+	ctx context.Context, log Closer, from, to, size uint64, until contracts.Time,
 ) (*condense.Set, error) {
 	latest, err := a.scan.latestBelow(ctx, from)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/condense"
 	"github.com/helmkernel/helm/internal/contain"
-	"github.com/helmkernel/helm/proofgraph"
 )
 
 const (
@@ -28,7 +27,7 @@ type Written struct {
 // Condense writes condense entries for what may go by now: for the entries that are durable, the
 // sessions that are closed, and what is old enough at until. A set has at least 1,024 members.
 func (a *Archivist) Condense(
-	ctx context.Context, log *proofgraph.Log, until contracts.Time, write Writer,
+	ctx context.Context, log Closer, until contracts.Time, write Writer,
 ) (w Written, err error) {
 	defer contain.Error(&err, "Options.Store")
 	if err := a.lock(ctx); err != nil {
@@ -62,7 +61,7 @@ func (a *Archivist) Condense(
 // find returns the set of a range in the window that begins at from, and where to look next. It
 // returns nil if no range has members enough.
 func (a *Archivist) find(
-	ctx context.Context, log *proofgraph.Log, from, size uint64, until contracts.Time,
+	ctx context.Context, log Closer, from, size uint64, until contracts.Time,
 ) (s *set, next uint64, err error) {
 	to := min(from+window, size)
 	for { // the range gets smaller
@@ -97,7 +96,7 @@ func (a *Archivist) find(
 // tighten cuts off what has no members at both ends of a range, so that little is read again by who
 // reads the condense entry. It leaves the end where the last of main would become another.
 func (a *Archivist) tighten(
-	ctx context.Context, log *proofgraph.Log, s *condense.Set, from, to, size uint64, until contracts.Time,
+	ctx context.Context, log Closer, s *condense.Set, from, to, size uint64, until contracts.Time,
 ) (*condense.Set, uint64, uint64, error) {
 	first, last := to, from
 	for i := range s.Members() {

@@ -41,6 +41,7 @@ type Checkpoint struct {
 	proofgraph.Checkpoint
 	lines []proofgraph.SignatureLine
 	tree  proofgraph.Tree // of the entries so far, at most Size of them
+	done  bool            // the log was compared with it
 	err   error           // why the log does not extend it
 }
 
@@ -71,13 +72,34 @@ func (c *Checkpoint) Begin(size uint64, initial *registry.State) error {
 			"or an older copy was put back, on which approvals, keys and budgets would be used again: "+
 			"put back what has them all", size, c.Size)
 	}
+	c.tree, c.done, c.err = proofgraph.Tree{}, false, nil
 	c.reached(initial)
 	return c.err
 }
 
+// Resume sets the entries so far to those of tree, of which none are read. If there are more than
+// the checkpoint is of, root returns the root at its size. The state is the one after them.
+func (c *Checkpoint) Resume(
+	tree proofgraph.Tree, root func(size uint64) (contracts.Digest, error), state *registry.State,
+) error {
+	switch {
+	case c == nil || c.done:
+		return nil
+	case tree.Size() < c.Size:
+		c.tree = tree
+		return nil
+	}
+	r, err := root(c.Size)
+	if err != nil {
+		return err
+	}
+	c.compare(r, state)
+	return nil
+}
+
 // Add reads the next entry of the log. The state is the one after it.
 func (c *Checkpoint) Add(hash contracts.Digest, state *registry.State) {
-	if c == nil || c.tree.Size() == c.Size {
+	if c == nil || c.done {
 		return
 	}
 	c.tree.Append(hash)
@@ -86,10 +108,16 @@ func (c *Checkpoint) Add(hash contracts.Digest, state *registry.State) {
 
 // reached compares the log with the checkpoint, if it has its size.
 func (c *Checkpoint) reached(state *registry.State) {
-	if c.tree.Size() != c.Size {
-		return
+	if c.tree.Size() == c.Size {
+		c.compare(c.tree.Root(), state)
 	}
-	same, err := Compare(c.Checkpoint, c.lines, c.tree.Root(), state)
+}
+
+// compare compares the checkpoint with the log, which has that root at its size. The state is the
+// one there or a later one: that says of each key what it was at an earlier index.
+func (c *Checkpoint) compare(root contracts.Digest, state *registry.State) {
+	c.done = true
+	same, err := Compare(c.Checkpoint, c.lines, root, state)
 	if err == nil && !same {
 		err = fmt.Errorf("the first %d entries are not those of the checkpoint: "+
 			"the store has another history of this log: put back the one that has them", c.Size)
@@ -102,7 +130,7 @@ func (c *Checkpoint) Err() error {
 	if c == nil {
 		return nil
 	}
-	if c.err == nil && c.tree.Size() < c.Size {
+	if !c.done {
 		return fmt.Errorf("%d entries were read, and the checkpoint is of %d", c.tree.Size(), c.Size)
 	}
 	return c.err

@@ -21,7 +21,8 @@ import (
 // A Fold is what the entries of a log so far bring to their sessions. It is not safe for concurrent
 // use.
 type Fold struct {
-	steps    []step              // by index
+	base     uint64              // index of the first step
+	steps    []step              // by index, less base
 	parents  map[uint64][]uint64 // by index
 	sessions map[string]uint32   // numbers, from 0
 	closed   map[string]bool
@@ -30,6 +31,7 @@ type Fold struct {
 	bases    []base
 	numbers  map[released]uint32 // from 1
 	runs     []released
+	changes  map[string][]change // by session, those of closed ones too
 }
 
 // A step is an entry: its session, or none, and the run that it is the receipt of, or 0.
@@ -59,6 +61,7 @@ func New() *Fold {
 		stacks:   map[contracts.Digest]uint32{},
 		byName:   map[string]uint32{},
 		numbers:  map[released]uint32{},
+		changes:  map[string][]change{},
 	}
 }
 
@@ -100,7 +103,7 @@ func (f *Fold) Add(session string, parents []uint64, r *Run) error {
 		return err
 	}
 	if len(parents) > 0 {
-		f.parents[uint64(len(f.steps))] = slices.Clone(parents)
+		f.parents[f.base+uint64(len(f.steps))] = slices.Clone(parents)
 	}
 	f.steps = append(f.steps, x)
 	return nil
@@ -200,27 +203,53 @@ func (b *base) read(read Reader) (*guardian.DeclaredMarks, error) {
 	return declared, nil
 }
 
-// Restore folds the marks of all entries into m. open returns the state of a session that is not
-// closed.
-func (f *Fold) Restore(m *past.Marks, open func(session string) *past.Session, read Reader) error {
+// Restore folds the marks of all entries that were added into m. open returns the state of a
+// session that is not closed. sessionOf returns the session of an entry before them, which one of
+// them has as a parent.
+func (f *Fold) Restore(
+	m *past.Marks, open func(session string) *past.Session, sessionOf func(uint64) (string, error), read Reader,
+) error {
+	names := make([]string, len(f.sessions))
 	sessions := make([]*past.Session, len(f.sessions))
 	for name, n := range f.sessions {
+		names[n] = name
 		if f.closed[name] {
 			sessions[n] = new(past.Session) // it ends with this
 		} else {
 			sessions[n] = open(name)
 		}
+		if !sessions[n].Resume(m, f.At(name, f.base)) {
+			return errMark
+		}
 	}
 	for i, x := range f.steps {
-		index := uint64(i)
 		if x.session == none {
 			continue
+		}
+		index := f.base + uint64(i)
+		parents := f.parents[index]
+		for _, p := range parents {
+			if p >= f.base {
+				continue
+			}
+			name, err := sessionOf(p)
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", p, err)
+			}
+			if !m.Put(p, f.At(name, p)) {
+				return errMark
+			}
 		}
 		taints, labels, err := f.brings(x.run, read)
 		if err != nil {
 			return err
 		}
-		sessions[x.session].Mark(m, index, f.parents[index], taints, labels)
+		s := sessions[x.session]
+		before := s.Marks(m, nil)
+		s.Mark(m, index, parents, taints, labels)
+		if now := s.Marks(m, nil); now != before {
+			f.changes[names[x.session]] = append(f.changes[names[x.session]], change{index, now})
+		}
 	}
 	return nil
 }
