@@ -39,7 +39,11 @@ func (l *Log) forget(set iter.Seq[uint64], below uint64) error {
 		l.indexMu.Lock()
 		defer l.indexMu.Unlock()
 		for _, i := range step[:n] {
-			l.index.Forget(i)
+			if i < l.older.size {
+				l.older.forget(i)
+			} else {
+				l.index.Forget(i)
+			}
 		}
 		n = 0
 	}

@@ -17,9 +17,10 @@ import (
 // It is a hash table by linear hashing: with each entry one bucket is split, and with each that is
 // forgotten two are joined, so that there is no moment at which all of them move.
 type Index struct {
-	records pages[indexed] // by number; a page is nil once one of its entries was forgotten
-	thinned []*thinPage    // those pages, by the same numbers
-	buckets pages[uint32]  // one for each entry that is found: number of the first in it, counted from 1
+	first   uint64         // the number of the first entry, from which places are counted; none is below it
+	records pages[indexed] // by place; a page is nil once one of its entries was forgotten
+	thinned []*thinPage    // those pages, by the same places
+	buckets pages[uint32]  // one for each entry that is found: place of the first in it, counted from 1
 	thin    int            // a page with records that are forgotten and still held; counted from 1
 	last    bool           // likewise the page that is not full yet
 	keys    [4]uint64      // of spread
@@ -31,14 +32,14 @@ type indexed struct {
 	next    uint32 // in the bucket, counted from 1; or forgotten
 }
 
-const forgotten = math.MaxUint32 // more than the number of any entry
+const forgotten = math.MaxUint32 // more than the place of any entry
 
 var errIndex = errors.New("proofgraph: index: full, or a Lamport time beyond the entry's number")
 
 // Add adds the entry with the number Len. Of several entries with one hash, Lookup finds the last.
 func (x *Index) Add(hash contracts.Digest, lamport uint64) error {
 	n := x.records.n
-	if uint64(n) >= math.MaxUint32 || lamport > uint64(n) {
+	if number := x.Len(); number >= math.MaxUint32 || lamport > number {
 		return errIndex
 	}
 	if x.last && n&(page-1) == 0 { // it is full now
@@ -63,7 +64,7 @@ func (x *Index) Lookup(hash contracts.Digest) (number, lamport uint64, ok bool) 
 	for i := *x.buckets.at(x.bucket(&hash)); i != 0; {
 		e := x.at(int(i - 1))
 		if e.hash == hash {
-			return uint64(i - 1), uint64(e.lamport), true
+			return x.first + uint64(i-1), uint64(e.lamport), true
 		}
 		i = e.next
 	}
@@ -76,11 +77,11 @@ func (x *Index) Earlier(number uint64) (earlier uint64, ok bool) {
 	if !x.found(number) {
 		return 0, false
 	}
-	e := x.at(int(number))
+	e := x.at(int(number - x.first))
 	for i := e.next; i != 0; {
 		other := x.at(int(i - 1))
 		if other.hash == e.hash {
-			return uint64(i - 1), true
+			return x.first + uint64(i-1), true
 		}
 		i = other.next
 	}
@@ -93,17 +94,17 @@ func (x *Index) Hash(number uint64) contracts.Digest {
 	if !x.found(number) {
 		return contracts.Digest{}
 	}
-	return x.at(int(number)).hash
+	return x.at(int(number - x.first)).hash
 }
 
 // found reports whether the entry with that number, which must be below Len, was not forgotten.
 func (x *Index) found(number uint64) bool {
-	e := x.at(int(number))
+	e := x.at(int(number - x.first))
 	return e != nil && e.next != forgotten
 }
 
 // Len returns the number of entries, the forgotten ones too.
-func (x *Index) Len() uint64 { return uint64(x.records.n) }
+func (x *Index) Len() uint64 { return x.first + uint64(x.records.n) }
 
 // Forget has Lookup find the entry with that number no more. The number must be below Len. The
 // numbers of other entries stay. If entries are forgotten in ascending order this takes, for all of
@@ -113,14 +114,15 @@ func (x *Index) Forget(number uint64) {
 	if !x.found(number) {
 		return
 	}
-	e := x.at(int(number))
+	place := number - x.first
+	e := x.at(int(place))
 	link := x.buckets.at(x.bucket(&e.hash))
-	for *link != uint32(number+1) {
+	for *link != uint32(place+1) {
 		link = &x.at(int(*link - 1)).next
 	}
 	*link, e.next = e.next, forgotten
 	x.join()
-	n := int(number >> pageBits)
+	n := int(place >> pageBits)
 	if n == x.records.n>>pageBits {
 		x.last = true
 		return
@@ -131,19 +133,19 @@ func (x *Index) Forget(number uint64) {
 	}
 }
 
-// at returns the record of an entry. It is nil if the entry was forgotten and is not held any more.
-func (x *Index) at(number int) *indexed {
-	if p := x.records.list[uint(number)/page]; p != nil {
-		return &p[uint(number)%page]
+// at returns the record in a place. It is nil if the entry was forgotten and is not held any more.
+func (x *Index) at(place int) *indexed {
+	if p := x.records.list[uint(place)/page]; p != nil {
+		return &p[uint(place)%page]
 	}
-	return x.left(number)
+	return x.left(place)
 }
 
 // left is at for thinned pages, apart because at is called for each step of a look-up.
 //
 //go:noinline
-func (x *Index) left(number int) *indexed {
-	return x.thinned[uint(number)/page].at(uint(number) % page)
+func (x *Index) left(place int) *indexed {
+	return x.thinned[uint(place)/page].at(uint(place) % page)
 }
 
 // A thinPage is what is left of a page: the records that were not forgotten.
@@ -174,7 +176,7 @@ func (x *Index) compact(n int) {
 	}
 	left, first := 0, n<<pageBits
 	for i := range page {
-		if x.found(uint64(first + i)) {
+		if x.found(x.first + uint64(first+i)) {
 			left++
 		}
 	}
@@ -182,7 +184,7 @@ func (x *Index) compact(n int) {
 	if left > 0 {
 		p = &thinPage{records: make([]indexed, 0, left)}
 		for i := range page {
-			if x.found(uint64(first + i)) {
+			if x.found(x.first + uint64(first+i)) {
 				p.kept[i/64] |= 1 << (i % 64)
 				p.records = append(p.records, *x.at(first + i))
 			}

@@ -42,6 +42,11 @@ type Options struct {
 	// the log, which has the entries up to this one, for Closed and Lookup alone.
 	Condensed func(l *Log, index uint64, c *contracts.Condense) (iter.Seq[uint64], error)
 
+	// Prefix, if it is not nil, is what the log holds of its first entries. Open then reads those
+	// after them. It returns an error if the store has not so many entries, if the first or the
+	// last of them has another hash, or if the prefix is none.
+	Prefix *Prefix
+
 	// Grown, if it is not nil, is called by Open and after each Append with the number of durable
 	// entries and the size of the latest checkpoint, or 0. It must return at once and call nothing
 	// of the log, whose lock is held.
@@ -63,7 +68,8 @@ type Log struct {
 	chainsMu sync.RWMutex // protects chains
 	chains   map[string]*Chain
 
-	indexMu sync.RWMutex // protects index and tree, which hold the durable entries
+	indexMu sync.RWMutex // protects older, index and tree, which hold the durable entries
+	older   older        // those of Options.Prefix; the index has the others
 	index   Index
 	tree    Tree
 
@@ -124,12 +130,22 @@ func (l *Log) notSealed() error {
 	return l.Err()
 }
 
-// Lookup returns the index of the durable entry with that hash.
+// Lookup returns the index of the durable entry with that hash. Of entries of Options.Prefix it
+// knows those that [Log.Find] has found, that an entry after the prefix names, or that had no
+// receipt in it.
 func (l *Log) Lookup(hash contracts.Digest) (index uint64, ok bool) {
 	l.indexMu.RLock()
 	defer l.indexMu.RUnlock()
-	index, _, ok = l.index.Lookup(hash)
+	index, _, ok = l.lookup(hash)
 	return index, ok
+}
+
+// lookup returns index and Lamport time of an entry. The caller holds indexMu.
+func (l *Log) lookup(hash contracts.Digest) (index, lamport uint64, ok bool) {
+	if index, lamport, ok = l.index.Lookup(hash); ok {
+		return index, lamport, true
+	}
+	return l.older.lookup(hash)
 }
 
 // indexEntry adds the next durable entry to index and tree.

@@ -11,10 +11,11 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// Open opens the log in a store, or begins one if the store is empty. It reads every entry once and
-// checks form, order, chains, parents, Lamport times, and the latest checkpoint against the root.
-// It verifies no signature, because the store is the caller's own. It calls each, unless that is
-// nil, for every entry, also for the genesis of a new log; an error of each is an error of Open.
+// Open opens the log in a store, or begins one if the store is empty. It reads every entry once, or
+// those after Options.Prefix, and checks form, order, chains, parents, Lamport times, and the
+// latest checkpoint against the root. It verifies no signature, because the store is the caller's
+// own. It calls each, unless that is nil, for every entry that it reads, also for the genesis of a
+// new log; an error of each is an error of Open.
 //
 // A log has one writer: while it is open, nothing else may append entries or checkpoints to the
 // store. Over a [Memory] that has another log, Open returns an error until that log is sealed.
@@ -37,13 +38,7 @@ func Open(ctx context.Context, s Store, o Options, each func(Line) error) (l *Lo
 	if each == nil {
 		each = func(Line) error { return nil }
 	}
-	l = &Log{
-		store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{}),
-		grown: o.Grown,
-	}
-	if l.grown == nil {
-		l.grown = func(uint64, uint64) {}
-	}
+	l = newLog(s, o)
 	if l.key, err = crypto.Pin(o.Key); err != nil {
 		return l, fmt.Errorf("proofgraph: open: key: %w", err)
 	}
@@ -68,7 +63,7 @@ func Open(ctx context.Context, s Store, o Options, each func(Line) error) (l *Lo
 	if err != nil {
 		return l, fmt.Errorf("proofgraph: open: %w", err)
 	}
-	if size == 0 {
+	if size == 0 && o.Prefix == nil {
 		err = l.begin(ctx, o, each)
 	} else {
 		err = l.restore(ctx, size, o, each)
@@ -78,6 +73,18 @@ func Open(ctx context.Context, s Store, o Options, each func(Line) error) (l *Lo
 	}
 	l.grown(l.size, l.marked)
 	return l, nil
+}
+
+// newLog returns a log of no entries.
+func newLog(s Store, o Options) *Log {
+	l := &Log{
+		store: s, chains: map[string]*Chain{}, checkpoints: make(chan struct{}, 1), done: make(chan struct{}),
+		grown: o.Grown,
+	}
+	if l.grown == nil {
+		l.grown = func(uint64, uint64) {}
+	}
+	return l
 }
 
 // begin writes genesis.

@@ -23,12 +23,18 @@ type Line struct {
 // A restoring reads the log in a store.
 type restoring struct {
 	*Log
-	size      uint64 // of the store
+	ctx       context.Context
+	origin    string
+	size      uint64 // of the log that is read
 	mark      Checkpoint
 	each      func(Line) error
 	condensed func(*Log, uint64, *contracts.Condense) (iter.Seq[uint64], error)
 	reader    contracts.Reader
 	parents   []uint64
+	last      contracts.Digest // hash of the last line
+	recalled  bool             // the older entries that lines name were looked for
+
+	unanswered map[contracts.Digest]EntryAt // the ALLOWs that have no receipt yet; nil: nobody asks
 }
 
 // restore reads the log in the store.
@@ -37,30 +43,40 @@ func (l *Log) restore(ctx context.Context, size uint64, o Options, each func(Lin
 	if err != nil {
 		return err
 	}
-	r := &restoring{Log: l, size: size, each: each, condensed: o.Condensed}
+	r := &restoring{Log: l, ctx: ctx, origin: o.Origin, size: size, each: each, condensed: o.Condensed}
 	if note != nil {
 		if r.mark, _, err = ParseCheckpoint(note); err != nil {
 			return err
 		}
 		switch {
-		case r.mark.Origin != l.notes.Name():
+		case r.mark.Origin != o.Origin:
 			return fmt.Errorf("the store's checkpoint is of the log %s, not of %s: give the origin that it was "+
-				"begun with", r.mark.Origin, l.notes.Name())
+				"begun with", r.mark.Origin, o.Origin)
 		case r.mark.Size > size:
 			return errors.New("the store's checkpoint is of entries that it does not have any more")
 		}
 		l.marked = r.mark.Size
 	}
-	for l.queue.size < size {
-		c, err := r.read(ctx)
+	return r.run(o.Prefix)
+}
+
+// run reads the lines after a prefix, or all of them.
+func (r *restoring) run(p *Prefix) error {
+	if p != nil {
+		if err := r.begin(p); err != nil {
+			return fmt.Errorf("prefix: %w", err)
+		}
+	}
+	for r.queue.size < r.size {
+		c, err := r.read()
 		if err != nil {
 			return err
 		}
 		if c == nil {
 			continue
 		}
-		if err := r.condense(l.queue.size-1, c); err != nil {
-			return fmt.Errorf("entry %d: %w", l.queue.size-1, err)
+		if err := r.condense(r.queue.size-1, c); err != nil {
+			return fmt.Errorf("entry %d: %w", r.queue.size-1, err)
 		}
 	}
 	return nil
@@ -68,9 +84,9 @@ func (l *Log) restore(ctx context.Context, size uint64, o Options, each func(Lin
 
 // read reads the lines up to the next condense entry, if its set is to be forgotten, and returns
 // that. It returns nil if there is none.
-func (r *restoring) read(ctx context.Context) (*contracts.Condense, error) {
+func (r *restoring) read() (*contracts.Condense, error) {
 	l := r.Log
-	for e, err := range l.store.Entries(ctx, l.queue.size, r.size) {
+	for e, err := range l.store.Entries(r.ctx, l.queue.size, r.size) {
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +141,24 @@ func (r *restoring) next(e contracts.Entry) (Line, error) {
 		return line, err
 	}
 	c.advance(h, line.Hash, line.Index, closes)
+	r.last = line.Hash
+	r.answer(&line, h.Lamport)
 	return line, r.indexEntry(line.Hash, h.Lamport)
+}
+
+// answer notes an ALLOW, or that one has its receipt.
+func (r *restoring) answer(line *Line, lamport uint64) {
+	if r.unanswered == nil {
+		return
+	}
+	switch st, s := line.Statement, line.Stub; {
+	case st != nil && st.Decision != nil, s != nil && s.Decision != nil:
+		r.unanswered[line.Hash] = EntryAt{line.Index, line.Hash, lamport}
+	case st != nil && st.Receipt != nil:
+		delete(r.unanswered, st.Receipt.DecisionHash)
+	case s != nil && s.Receipt != nil:
+		delete(r.unanswered, r.hashAt(s.Receipt.Decision))
+	}
 }
 
 // open reads an entry.
@@ -156,9 +189,9 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 	lamport := c.lamport
 	r.parents = r.parents[:0]
 	for _, p := range h.Parents {
-		index, at, ok := r.index.Lookup(p)
-		if !ok {
-			return ErrUnknownParent
+		index, at, err := r.parent(p)
+		if err != nil {
+			return err
 		}
 		lamport = max(lamport, at)
 		r.parents = append(r.parents, index)
@@ -166,10 +199,14 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 	line.Parents = r.parents
 	if line.Stub != nil && line.Stub.Receipt != nil { // its parents are without the decision
 		decision := line.Stub.Receipt.Decision
-		if decision >= line.Index || !r.index.found(decision) {
+		if decision >= line.Index {
 			return ErrUnknownParent
 		}
-		lamport = max(lamport, uint64(r.index.at(int(decision)).lamport))
+		at, err := r.lamportAt(decision)
+		if err != nil {
+			return err
+		}
+		lamport = max(lamport, at)
 	}
 	switch {
 	case c.closed:
@@ -188,10 +225,9 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 
 // begins checks that genesis is that of the log.
 func (r *restoring) begins(st *contracts.Statement) error {
-	if g := st.Genesis; g.Origin != r.notes.Name() {
+	if g := st.Genesis; g.Origin != r.origin {
 		return fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, "+
-			"or the origin that it was begun with (of itself that has the first key's name)", g.Origin,
-			r.notes.Name())
+			"or the origin that it was begun with (of itself that has the first key's name)", g.Origin, r.origin)
 	}
 	if st.Seq != 0 || st.Lamport != 0 || len(st.Parents) != 0 || st.Prev != (contracts.Digest{}) {
 		return errors.New("genesis follows nothing")

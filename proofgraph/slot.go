@@ -144,7 +144,7 @@ func (s *Slot) link(parents []contracts.Digest) error {
 		s.log.indexMu.RLock()
 		defer s.log.indexMu.RUnlock()
 		for _, p := range list {
-			_, lamport, ok := s.log.index.Lookup(p)
+			_, lamport, ok := s.log.lookup(p)
 			if !ok {
 				return ErrUnknownParent
 			}
