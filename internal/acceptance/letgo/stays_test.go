@@ -14,12 +14,14 @@ import (
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
 // Without a floor that says so nothing goes, nor if one of two floors does not, nor under a policy
 // that came later.
 func TestNothingGoesWithoutAFloorThatSaysSo(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	const silent = "helm: policy/v1\nlayer: P0\nname: silent\nversion: 1\n"
 	longer := kerneltest.Edit(t, floor, "name: floor", "name: longer", "after: 24h", "after: 48h")
@@ -51,6 +53,7 @@ func TestNothingGoesWithoutAFloorThatSaysSo(t *testing.T) {
 
 // Nothing goes before its time, by the clock or by what the caller says.
 func TestNothingGoesBeforeItsTime(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	w := newWorld(t, proofgraph.NewMemory())
 	w.fill("chat", 600)
@@ -108,6 +111,7 @@ func TestClockRunsBack(t *testing.T) {
 // Of sessions that are open nothing goes; of main all but its last call; and what may not go of
 // closed ones stays.
 func TestWhatStays(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	w := newWorld(t, proofgraph.NewMemory())
 	ctx := context.Background()
@@ -170,6 +174,7 @@ func TestWhatStays(t *testing.T) {
 
 // A call that an approval let run stays, whatever its policy says.
 func TestApprovedCallsStay(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	var store proofgraph.Store
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
@@ -197,6 +202,7 @@ func TestApprovedCallsStay(t *testing.T) {
 
 // Nothing goes that too few entries would cover, and sets that are small now go with others later.
 func TestSmallSetsWait(t *testing.T) {
+	race.Alone(t)
 	t.Parallel()
 	w := old(t, 511)
 	c := w.condense()
