@@ -13,6 +13,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/contain"
 )
 
 var (
@@ -146,6 +147,35 @@ func (l *Log) lookup(hash contracts.Digest) (index, lamport uint64, ok bool) {
 		return index, lamport, true
 	}
 	return l.older.lookup(hash)
+}
+
+// Find reports whether the durable entry at an index has that hash and may be named as a parent. It
+// is Lookup for all entries: one of Options.Prefix it reads from the store, in whose tree it must
+// have that place. Lookup and [Log.Place] know it from then on. An error is one of the store.
+func (l *Log) Find(ctx context.Context, ref contracts.Ref) (found bool, err error) {
+	defer contain.Error(&err, "proofgraph: find: the store")
+	l.indexMu.RLock()
+	index, _, ok := l.lookup(ref.Hash)
+	unread := !ok && ref.Index < l.older.size && !l.older.gone(ref.Index)
+	l.indexMu.RUnlock()
+	if !unread {
+		return ok && index == ref.Index, nil
+	}
+	e, line, err := l.older.readAt(ctx, ref.Index)
+	if err == nil && (e.Hash != ref.Hash || contracts.IsStub(line)) { // stubs are of entries that are forgotten
+		return false, nil
+	}
+	if err == nil {
+		err = l.older.prove(ctx, e)
+	}
+	if err != nil {
+		return false, fmt.Errorf("proofgraph: find: entry %d: %w", ref.Index, err)
+	}
+	l.indexMu.Lock()
+	defer l.indexMu.Unlock()
+	l.older.known[e.Hash] = e
+	_, _, ok = l.older.lookup(e.Hash) // it may be forgotten by now
+	return ok, nil
 }
 
 // indexEntry adds the next durable entry to index and tree.

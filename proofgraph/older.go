@@ -13,8 +13,9 @@ import (
 )
 
 // An older is what a log holds of the entries of its prefix: those that were named since, and a bit
-// for each that is forgotten.
+// for each that is forgotten. The others are in the store.
 type older struct {
+	store     Store
 	size      uint64
 	root      contracts.Digest
 	known     map[contracts.Digest]EntryAt
@@ -40,39 +41,9 @@ func (o *older) forget(index uint64) {
 	o.forgotten[index/8] |= 1 << (index % 8)
 }
 
-// Find reports whether the durable entry at an index has that hash and may be named as a parent. It
-// is [Log.Lookup] for older entries as well: one of Options.Prefix it reads from the store, whose
-// tree must have it in that place. Lookup and [Log.Place] know it from then on. An error is one of
-// the store.
-func (l *Log) Find(ctx context.Context, ref contracts.Ref) (found bool, err error) {
-	defer contain.Error(&err, "proofgraph: find: the store")
-	l.indexMu.RLock()
-	index, _, ok := l.lookup(ref.Hash)
-	unread := !ok && ref.Index < l.older.size && !l.older.gone(ref.Index)
-	l.indexMu.RUnlock()
-	if !unread {
-		return ok && index == ref.Index, nil
-	}
-	e, line, err := l.readAt(ctx, ref.Index)
-	if err == nil && (e.Hash != ref.Hash || contracts.IsStub(line)) { // stubs are of entries that are forgotten
-		return false, nil
-	}
-	if err == nil {
-		err = l.prove(ctx, e)
-	}
-	if err != nil {
-		return false, fmt.Errorf("proofgraph: find: entry %d: %w", ref.Index, err)
-	}
-	l.indexMu.Lock()
-	defer l.indexMu.Unlock()
-	l.older.known[e.Hash] = e
-	_, _, ok = l.older.lookup(e.Hash) // it may be forgotten by now
-	return ok, nil
-}
-
 // readAt reads one line.
-func (l *Log) readAt(ctx context.Context, index uint64) (EntryAt, contracts.Entry, error) {
-	for line, err := range l.store.Entries(ctx, index, index+1) {
+func (o *older) readAt(ctx context.Context, index uint64) (EntryAt, contracts.Entry, error) {
+	for line, err := range o.store.Entries(ctx, index, index+1) {
 		if err != nil {
 			return EntryAt{}, nil, err
 		}
@@ -107,11 +78,11 @@ var errElsewhere = errors.New("the store has another entry there than the log")
 
 // prove returns an error if the prefix does not have that entry, by the hashes that the store has,
 // or else by its entries.
-func (l *Log) prove(ctx context.Context, e EntryAt) error {
-	if l.proved(e) == nil {
+func (o *older) prove(ctx context.Context, e EntryAt) error {
+	if o.proved(e) == nil {
 		return nil
 	}
-	found, err := l.pass(ctx, map[contracts.Digest]bool{e.Hash: true})
+	found, err := o.pass(ctx, map[contracts.Digest]bool{e.Hash: true})
 	if at, ok := found[e.Hash]; err == nil && (!ok || at.Index != e.Index) {
 		err = errElsewhere
 	}
@@ -121,25 +92,25 @@ func (l *Log) prove(ctx context.Context, e EntryAt) error {
 var errNoHashes = errors.New("the store has no hashes")
 
 // proved returns nil if the store's hashes prove that the prefix has that entry.
-func (l *Log) proved(e EntryAt) (err error) {
+func (o *older) proved(e EntryAt) (err error) {
 	defer contain.Error(&err, "ReadHashes")
-	r, ok := l.store.(tlog.HashReader)
+	r, ok := o.store.(tlog.HashReader)
 	if !ok {
 		return errNoHashes
 	}
-	size, index := int64(l.older.size), int64(e.Index)
+	size, index := int64(o.size), int64(e.Index)
 	proof, err := tlog.ProveRecord(size, index, r)
 	if err != nil {
 		return err
 	}
-	return tlog.CheckRecord(proof, size, tlog.Hash(l.older.root), index, tlog.Hash(e.Hash))
+	return tlog.CheckRecord(proof, size, tlog.Hash(o.root), index, tlog.Hash(e.Hash))
 }
 
 // pass reads all entries of the prefix, and returns those that are wanted.
-func (l *Log) pass(ctx context.Context, wanted map[contracts.Digest]bool) (map[contracts.Digest]EntryAt, error) {
+func (o *older) pass(ctx context.Context, wanted map[contracts.Digest]bool) (map[contracts.Digest]EntryAt, error) {
 	var tree Tree
 	found := map[contracts.Digest]EntryAt{}
-	for line, err := range l.store.Entries(ctx, 0, l.older.size) {
+	for line, err := range o.store.Entries(ctx, 0, o.size) {
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +124,7 @@ func (l *Log) pass(ctx context.Context, wanted map[contracts.Digest]bool) (map[c
 		}
 		tree.Append(hash)
 	}
-	if tree.Size() != l.older.size || tree.Root() != l.older.root {
+	if tree.Size() != o.size || tree.Root() != o.root {
 		return nil, errors.New("the store has other entries than the prefix is of")
 	}
 	return found, nil
