@@ -176,12 +176,8 @@ func (sh *shared) signCondense(c *contracts.Condense, set iter.Seq[uint64]) (*pr
 	if err != nil {
 		return nil, err
 	}
-	slot, err := sh.log.PlaceCondense(s.chain, at, set)
-	if err != nil {
-		return nil, err
-	}
-	defer slot.Void(errUnsigned)
-	return slot, slot.Sign(&contracts.Statement{Condense: c})
+	write := func(proofgraph.Place) (*contracts.Statement, error) { return &contracts.Statement{Condense: c}, nil }
+	return sh.log.Place(proofgraph.Draft{Chain: s.chain, Time: at, Forget: set, Write: write})
 }
 
 // ErrNoCondenser is returned by [Kernel.Drop] if the store is no [proofgraph.Condenser].

@@ -79,36 +79,29 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 	if ended(done) {
 		return nil, errEnded
 	}
-	at, _ := sh.clock(s) // it stands still if it fails
+	now, _ := sh.clock(s) // it stands still if it fails
 	index, err := sh.log.Next()
 	if err != nil {
 		return nil, err
 	}
-	now := sh.trust.Load()
-	next, err := now.Apply(t, sh.options.Origin, index) // before a place is taken: all is verified here
+	state := sh.trust.Load()
+	next, err := state.Apply(t, sh.options.Origin, index) // before a place is taken: all is verified here
 	if err != nil {
 		return nil, err
 	}
-	under := func(placed uint64) (err error) {
-		if placed != index { // others came between: a state says at which entry its keys began and ended
-			if next, err = now.Apply(t, sh.options.Origin, placed); err != nil {
+	take := func(at proofgraph.Place) (err error) {
+		// Others may have come between, and a state says at which entry its keys began and ended.
+		if placed := at.Index(); placed != index {
+			if next, err = state.Apply(t, sh.options.Origin, placed); err != nil {
 				return err
 			}
 		}
 		sh.trust.Store(next)
 		return nil
 	}
-	var slot *proofgraph.Slot
-	if cause := sh.options.revokedSigner(next, index+1); cause != nil {
-		slot, err = sh.log.PlaceLast(s.chain, at, nil, under, cause)
-	} else {
-		slot, err = sh.log.Place(s.chain, at, nil, under)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer slot.Void(errUnsigned)
-	return slot, slot.Sign(&contracts.Statement{Trust: t})
+	write := func(proofgraph.Place) (*contracts.Statement, error) { return &contracts.Statement{Trust: t}, nil }
+	end := sh.options.revokedSigner(next, index+1)
+	return sh.log.Place(proofgraph.Draft{Chain: s.chain, Time: now, Take: take, Write: write, End: end})
 }
 
 // OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy

@@ -157,10 +157,6 @@ func (c *call) decide() *placement {
 		return p
 	}
 	c.place(p)
-	if p.slot != nil {
-		defer p.slot.Void(errUnsigned)
-		c.sign(p)
-	}
 	return p
 }
 
@@ -326,15 +322,23 @@ func (c *call) release() {
 	}
 }
 
-// place takes the decision's place in the log, and its reservation with it.
+// place takes the decision's place in the log, its reservation with it, and has it signed there. An
+// ALLOW is counted in, and the session's next call is judged after it.
 func (c *call) place(p *placement) {
 	r := &c.reserved
 	r.charges, r.nonces = p.d.Record.Charges, nil
 	if p.d.Record.Verdict == contracts.Allow && len(p.d.Record.Approvals) > 0 {
 		r.nonces = noncesOf(&c.buffers.reader, c.inputs.Envelopes.Approvals, p.d.Record.Approvals)
 	}
+	c.drafts.decision = p
 	log := c.k.shared.log
-	slot, err := log.Place(p.session.chain, c.inputs.Time, c.parents, r.take)
+	slot, err := log.Place(proofgraph.Draft{
+		Chain:   p.session.chain,
+		Time:    c.inputs.Time,
+		Parents: c.parents,
+		Take:    c.drafts.take,
+		Write:   c.drafts.write,
+	})
 	switch {
 	case err == errStale, err == proofgraph.ErrUnknownParent: // that was let go of meanwhile
 		p.stale = true
@@ -343,7 +347,10 @@ func (c *call) place(p *placement) {
 		log.Seal(err)
 	default:
 		p.slot = slot
-		c.k.shared.mark(p.session, slot.Index(), c.ancestors, brought{})
+		if p.d.Record.Verdict == contracts.Allow {
+			p.session.past.Allow(&p.d.Record, c.inputs.Time, r.nonces)
+			p.pending = p.session.start(&c.inputs, slot.Index())
+		}
 	}
 }
 
@@ -352,7 +359,7 @@ func (c *call) place(p *placement) {
 // callers. A call is stale if its policy or the trust state changed since it was judged: an entry
 // after a policy entry is judged by that policy, and one after a trust event under the state it
 // made. It is stale too if a call of another session has consumed one of its approvals.
-func (c *call) reserve(uint64) error {
+func (c *call) reserve(proofgraph.Place) error {
 	sh, r := c.k.shared, &c.reserved
 	if !c.k.judgesBy(c.policy, c.state) {
 		return errStale
@@ -380,31 +387,26 @@ func (c *call) denyLostReservation(p *placement) {
 	p.d.Record, p.d.Reason, p.d.Why = record, record.Reason, why.String()
 }
 
-// sign signs the decision into its place in the log.
-func (c *call) sign(p *placement) {
+// compose returns the record of the decision, made on what was reserved, for its place in the log.
+func (c *call) compose(at proofgraph.Place) (*contracts.Statement, error) {
+	p, b := c.drafts.decision, c.buffers
+	c.k.shared.mark(p.session, at.Index(), c.ancestors, brought{})
 	if c.reserved.lost {
 		c.denyLostReservation(p)
 	}
-	b := c.buffers
 	b.document = c.inputs.Append(b.document[:0]) // the store copies what it keeps
-	h := p.slot.Header()
+	h := at.Header()
 	p.d.Record.Seal(h.Session, h.Seq, crypto.Sum(b.document))
-	allowed := p.d.Record.Verdict == contracts.Allow
-	if allowed {
+	if p.d.Record.Verdict == contracts.Allow {
 		p.entry.Decision = &p.d.Record
 	} else {
 		p.denial = receipts.Denied(&p.d.Record)
 		p.entry.Receipt = &p.denial
 	}
-	if c.k.shared.options.Keep.DropInputs {
-		p.err = p.slot.Sign(&p.entry)
-	} else {
-		p.err = p.slot.Sign(&p.entry, b.document)
+	if !c.k.shared.options.Keep.DropInputs {
+		at.Keep(b.document)
 	}
-	if allowed && p.err == nil {
-		p.session.past.Allow(&p.d.Record, c.inputs.Time, c.reserved.nonces)
-		p.started, p.pending = true, p.session.start(&c.inputs, p.slot.Index())
-	}
+	return &p.entry, nil
 }
 
 // awaitDurable waits until the decision is durable. It takes no room in the queue then.
@@ -448,26 +450,19 @@ func (c *call) deny(p *placement) (Decision, Receipt) {
 	case p.faulty:
 		d.cause = contextError(c.ctx)
 	}
-	err := p.err
-	if err == nil {
-		err = c.awaitDurable(p.slot)
-	}
-	if err != nil {
+	if err := c.awaitDurable(p.slot); err != nil {
 		d.cause = err
 		return d, Receipt{}
 	}
 	return d, Receipt{Record: p.denial, Entry: p.slot.Entry(), Index: p.slot.Index()}
 }
 
-// perform runs a call whose permission was signed, if that becomes durable, and records its
+// perform runs a call that is permitted, if the permission becomes durable, and records its
 // outcome. Whatever happens, panics and the end of the goroutine included, the session and the
 // repeats that wait for this call are told, and a call without a receipt seals the kernel.
 func (c *call) perform(p *placement) (d Decision, r Receipt) {
 	d = p.d
-	d.Reason, d.cause = contracts.ReasonFailClosedError, p.err
-	if !p.started {
-		return d, r
-	}
+	d.Reason = contracts.ReasonFailClosedError
 	log := c.k.shared.log
 	defer func() {
 		if r.Entry == nil {
@@ -529,7 +524,8 @@ func (c *call) event(d *Decision, r *Receipt) Event {
 
 var calls = sync.Pool{New: func() any {
 	c := &call{buffers: new(buffers)}
-	c.reserved.take = c.reserve
+	c.drafts.take, c.drafts.write = c.reserve, c.compose
+	c.drafts.receipt.bind()
 	return c
 }}
 
@@ -546,7 +542,7 @@ func (c *call) free() {
 	*c = call{
 		parents:   c.parents[:0],
 		ancestors: c.ancestors[:0],
-		reserved:  reservation{take: c.reserved.take},
+		drafts:    c.drafts.empty(),
 		buffers:   b,
 	}
 	calls.Put(c)

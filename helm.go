@@ -143,7 +143,6 @@ const capacity = 1024
 var (
 	errNoKernel   = errors.New("helm: no kernel")
 	errClosed     = errors.New("helm: the kernel was closed")
-	errUnsigned   = errors.New("helm: a place in the log was not used") // because of a panic
 	errUnrecorded = errors.New("helm: a call that was permitted has no receipt")
 )
 
@@ -328,7 +327,7 @@ type brought struct {
 }
 
 // mark folds the marks of an entry that has taken its place. It is called before the entry is
-// signed, so its marks are there before anybody can name it as a parent. The caller holds the lock
+// made, so its marks are there before anybody can name it as a parent. The caller holds the lock
 // of the session.
 func (sh *shared) mark(s *session, index uint64, parents []uint64, b brought) {
 	if priormarks.Marked(s.chain.Session()) {
@@ -336,44 +335,65 @@ func (sh *shared) mark(s *session, index uint64, parents []uint64, b brought) {
 	}
 }
 
-// record signs the next entry of a session, whose lock the caller holds. b is what the entry brings
-// to the session. If under is not nil, record calls it with the entry's index when the place is
-// taken, while no other place can be.
-func (sh *shared) record(
-	s *session, st *contracts.Statement, parents []contracts.Digest, under func(uint64) error, b brought,
-	blobs ...[]byte,
-) (*proofgraph.Slot, error) {
-	at, _ := sh.clock(s) // it stands still if it fails
-	slot, err := sh.log.Place(s.chain, at, parents, under)
-	if err != nil {
-		return nil, err
-	}
-	defer slot.Void(errUnsigned)
-	sh.mark(s, slot.Index(), nil, b)
-	if st.Close != nil {
-		h := slot.Header()
-		st.Close.Count, st.Close.Last = h.Seq, h.Prev
-	}
-	if b.module != nil && b.module.first {
-		blobs = append(blobs, b.module.bytes)
-	}
-	return slot, slot.Sign(st, blobs...)
+// A recording is an entry other than a decision. Its record is known before its place.
+type recording struct {
+	statement contracts.Statement
+	parents   []contracts.Digest
+	charges   []contracts.Charge           // of the call that it is the receipt of
+	take      func(proofgraph.Place) error // of an entry that settles nothing; may be nil
+	blobs     [][]byte
+	brought
+
+	sh      *shared
+	session *session
+	settles func(proofgraph.Place) error                         // recording.settle, made once
+	write   func(proofgraph.Place) (*contracts.Statement, error) // recording.compose, made once
+	parent  [1]contracts.Digest                                  // memory for parents and blobs
+	blob    [2][]byte
 }
 
-// settle returns a function that settles a call's charges while its receipt takes its place in the
-// log: charges that the receipt does not keep are given back. m is the module that the receipt
-// names, if modules are kept.
-func (sh *shared) settle(charges []contracts.Charge, r *contracts.Receipt, m *keptModule) func(uint64) error {
-	if len(charges) == 0 && m == nil {
-		return nil
+// bind makes what log.Place is to call.
+func (r *recording) bind() { r.settles, r.write = r.settle, r.compose }
+
+// record takes the place of the next entry of a session, whose lock the caller holds, and has it
+// signed there.
+func (sh *shared) record(s *session, r *recording) (*proofgraph.Slot, error) {
+	r.sh, r.session = sh, s
+	if r.write == nil {
+		r.bind()
 	}
-	return func(uint64) error {
-		if m != nil { // a store does not store again what it has from an earlier process
-			m.first = !sh.stored[m.name]
-			sh.stored[m.name] = true
-		}
-		return sh.ledger.Settle(charges, r.Settled, r.Reason)
+	at, _ := sh.clock(s) // it stands still if it fails
+	d := proofgraph.Draft{Chain: s.chain, Time: at, Parents: r.parents, Take: r.take, Write: r.write}
+	if len(r.charges) > 0 || r.module != nil {
+		d.Take = r.settles
 	}
+	return sh.log.Place(d)
+}
+
+// settle settles a call's charges when its receipt takes its place in the log: charges that the
+// receipt does not keep are given back.
+func (r *recording) settle(proofgraph.Place) error {
+	if m := r.module; m != nil { // a store does not store again what it has from an earlier process
+		m.first = !r.sh.stored[m.name]
+		r.sh.stored[m.name] = true
+	}
+	return r.sh.ledger.Settle(r.charges, r.statement.Receipt.Settled, r.statement.Receipt.Reason)
+}
+
+// compose returns the record for its place in the log.
+func (r *recording) compose(at proofgraph.Place) (*contracts.Statement, error) {
+	r.sh.mark(r.session, at.Index(), nil, r.brought)
+	if end := r.statement.Close; end != nil {
+		h := at.Header()
+		end.Count, end.Last = h.Seq, h.Prev
+	}
+	for _, blob := range r.blobs {
+		at.Keep(blob)
+	}
+	if r.module != nil && r.module.first {
+		at.Keep(r.module.bytes)
+	}
+	return &r.statement, nil
 }
 
 // observe reports an event to the observer. Its panics are dropped, because the call is over.

@@ -321,7 +321,7 @@ func (sh *shared) signClose(s *session) (*proofgraph.Slot, error) {
 	if s.chain.Closed() {
 		return s.closeSlot, nil
 	}
-	slot, err := sh.record(s, &contracts.Statement{Close: new(contracts.Close)}, nil, nil, brought{})
+	slot, err := sh.record(s, &recording{statement: contracts.Statement{Close: new(contracts.Close)}})
 	if err != nil {
 		return nil, err
 	}
@@ -373,8 +373,8 @@ func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.
 	}
 	blob := []byte(m.text)
 	hash := crypto.Sum(blob)
-	st := &contracts.Statement{Message: &contracts.Message{TextHash: hash}}
-	slot, err := sh.record(s, st, nil, nil, brought{}, blob)
+	st := contracts.Statement{Message: &contracts.Message{TextHash: hash}}
+	slot, err := sh.record(s, &recording{statement: st, blobs: [][]byte{blob}})
 	if err != nil {
 		sh.log.Seal(err)
 		return nil, nil, unstored(err)

@@ -99,22 +99,22 @@ func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 
 // recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash.
 // The store already has the documents of earlier entries. The caller holds policies.mu.
-func (sh *shared) recordPolicy(p *guardian.Policy, under func(uint64) error) error {
+func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) error) error {
 	l := &sh.policies
 	if l.has(p) {
 		return nil
 	}
 	record := p.Record()
-	var blobs [][]byte
+	r := &recording{statement: contracts.Statement{Policy: &record}, take: take}
 	for i, d := range record.Documents {
 		if !l.documents[d.Digest] {
-			blobs = append(blobs, p.Document(i).Canonical)
+			r.blobs = append(r.blobs, p.Document(i).Canonical)
 		}
 	}
 	s := sh.session(contracts.SessionKernel)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, &contracts.Statement{Policy: &record}, nil, under, brought{}, blobs...)
+	slot, err := sh.record(s, r)
 	if err == nil {
 		l.add(&record, slot)
 	}
@@ -245,11 +245,11 @@ func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Di
 		sh.move(steps)
 	}
 	for i, p := range fresh {
-		var under func(uint64) error
+		var take func(proofgraph.Place) error
 		if i == len(fresh)-1 {
-			under = func(uint64) error { sh.move(steps); return nil }
+			take = func(proofgraph.Place) error { sh.move(steps); return nil }
 		}
-		if err := sh.recordPolicy(p, under); err != nil {
+		if err := sh.recordPolicy(p, take); err != nil {
 			return nil, err
 		}
 	}

@@ -120,7 +120,7 @@ func TestLostReservation(t *testing.T) {
 	require.True(t, d.Allowed(), "%v", d.Err())
 
 	c.reserved.nonces = []string{"of an approval"}
-	require.NoError(t, c.reserve(0))
+	require.NoError(t, c.reserve(proofgraph.Place{}))
 	require.True(t, c.reserved.lost)
 	assert.False(t, k.shared.used.has(c.reserved.nonces...), "used, though the call is denied")
 	c.denyLostReservation(p)
@@ -141,10 +141,9 @@ func TestLostReservation(t *testing.T) {
 	mustReplay(t, c, p)
 
 	late.place(q)
-	late.sign(q)
 	require.NoError(t, q.err)
 	assert.Equal(t, contracts.ReasonBudgetExceeded, q.d.Reason, "in its place")
-	assert.False(t, q.started)
+	assert.Zero(t, q.session.running, "counted in, though it is denied")
 
 	// What the kernel refuses itself when the call's turn comes again has read no balance.
 	p.session.mu.Lock()
@@ -158,7 +157,7 @@ func TestLostReservation(t *testing.T) {
 	swapped, err := policy.Narrow()
 	require.NoError(t, err)
 	k.stack.Store(&stack{policy: swapped})
-	assert.Equal(t, errStale, c.reserve(0))
+	assert.Equal(t, errStale, c.reserve(proofgraph.Place{}))
 	assert.EqualValues(t, 1, k.shared.ledger.Spent(c.reserved.charges[0]))
 }
 
@@ -173,12 +172,12 @@ func TestConsumedMeanwhile(t *testing.T) {
 	require.Len(t, p.d.Record.Charges, 1)
 	c.reserved.nonces = []string{"first", "second"}
 	k.shared.used.add([]string{"second"})
-	assert.Equal(t, errStale, c.reserve(0))
+	assert.Equal(t, errStale, c.reserve(proofgraph.Place{}))
 	assert.Zero(t, k.shared.ledger.Spent(c.reserved.charges[0]))
 	assert.False(t, k.shared.used.has("first"))
 
 	c.reserved.nonces = []string{"third"}
-	require.NoError(t, c.reserve(0))
+	require.NoError(t, c.reserve(proofgraph.Place{}))
 	assert.True(t, k.shared.used.has("third"))
 }
 
@@ -213,7 +212,7 @@ func TestLostReservationReadsNoFurther(t *testing.T) {
 	require.Len(t, st.Calls, 2)
 	faster := slices.Clone(c.reserved.charges)
 	require.True(t, k.shared.ledger.Reserve(faster, nil), "nothing was left")
-	require.NoError(t, c.reserve(0))
+	require.NoError(t, c.reserve(proofgraph.Place{}))
 	require.True(t, c.reserved.lost)
 	back := []contracts.Settlement{{Budget: faster[0].Budget}} // it comes back, but that is later
 	require.NoError(t, k.shared.ledger.Settle(faster, back, contracts.ReasonToolError))

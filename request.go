@@ -36,6 +36,7 @@ type call struct {
 	state     *registry.State  // the trust state under which it is judged
 	priors    priors
 	reserved  reservation
+	drafts    drafts
 	held      int           // weight held of the kernel's admission queue
 	repeated  bool          // an idempotency key of an earlier call
 	took      time.Duration // of the driver, if there is an observer
@@ -54,9 +55,21 @@ type flaws struct {
 // A reservation is taken together with the place in the log, before any other call can take it.
 type reservation struct {
 	charges []contracts.Charge
-	nonces  []string           // of the requests that it consumes
-	lost    bool               // another call took the budget first
-	take    func(uint64) error // call.reserve, made once
+	nonces  []string // of the requests that it consumes
+	lost    bool     // another call took the budget first
+}
+
+// drafts are the entries that a call writes: that of its decision and, if it ran, its receipt.
+type drafts struct {
+	decision *placement
+	take     func(proofgraph.Place) error                         // call.reserve, made once
+	write    func(proofgraph.Place) (*contracts.Statement, error) // call.compose, made once
+	receipt  recording
+}
+
+// empty returns drafts of no entries, for the next call.
+func (d *drafts) empty() drafts {
+	return drafts{take: d.take, write: d.write, receipt: recording{settles: d.receipt.settles, write: d.receipt.write}}
 }
 
 // buffers are reused by the next call.
@@ -83,7 +96,7 @@ type judgement struct {
 	repeats *binding // the call that this one repeats; then nothing was decided
 }
 
-// A placement is a judgement that was signed into its place in the log, and its execution.
+// A placement is a judgement in its place in the log, and its execution.
 type placement struct {
 	judgement
 	session *session
@@ -93,8 +106,7 @@ type placement struct {
 	slot    *proofgraph.Slot // nil: the kernel is sealed, and err says why
 	entry   contracts.Statement
 	denial  contracts.Receipt
-	err     error        // the judgement could not be signed
-	started bool         // an ALLOW was signed, and counted in
+	err     error
 	pending *pendingCall // the repeated call if it still runs; this one if it has an idempotency key
 	run     execution
 }

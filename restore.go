@@ -371,16 +371,16 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 			return fmt.Errorf("entry %d: the stub of a decision without its receipt", index)
 		}
 		receipt := receipts.Unknown(call.record, call.hash)
-		var b brought
+		r := &recording{statement: contracts.Statement{Receipt: receipt}, parents: []contracts.Digest{call.hash},
+			charges: call.record.Charges}
 		var err error
-		b.taints, b.labels, err = l.marks.Brings(call.run(receipt), logReader{store: sh.options.Store}.fetch)
+		r.taints, r.labels, err = l.marks.Brings(call.run(receipt), logReader{store: sh.options.Store}.fetch)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
-		st, settle := &contracts.Statement{Receipt: receipt}, sh.settle(call.record.Charges, receipt, nil)
 		s := sh.session(call.session)
 		s.mu.Lock()
-		slot, err := sh.record(s, st, []contracts.Digest{call.hash}, settle, b)
+		slot, err := sh.record(s, r)
 		s.mu.Unlock()
 		if err == nil {
 			err = slot.Wait()

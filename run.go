@@ -195,22 +195,23 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if err != nil {
 		return nil, nil, err
 	}
-	var blobs [][]byte
+	r := &c.drafts.receipt
+	r.statement.Receipt, r.charges = receipt, p.d.Record.Charges
+	r.parents = append(r.parent[:0], decision)
+	r.blobs = r.blob[:0]
 	if sh.options.Keep.Outputs && receipt.OutputHash != nil {
-		blobs = [][]byte{o.Output}
+		r.blobs = append(r.blobs, o.Output)
 	}
 	if receipt.FactsHash != nil { // facts are always kept: later judgements ask for them
-		blobs = append(blobs, result.Facts)
+		r.blobs = append(r.blobs, result.Facts)
 	}
-	b := brought{module: c.module()}
+	r.module = c.module()
 	if receipt.Outcome != contracts.Withheld { // nothing of it was released
-		b.taints, b.labels = c.policy.Marks(receipt.Tool, receipt.Signals)
+		r.taints, r.labels = c.policy.Marks(receipt.Tool, receipt.Signals)
 	}
-	st := &contracts.Statement{Receipt: receipt}
-	parents := []contracts.Digest{decision}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot, err := sh.record(s, st, parents, sh.settle(p.d.Record.Charges, receipt, b.module), b, blobs...)
+	slot, err := sh.record(s, r)
 	if err == nil && receipt.Outcome == contracts.Executed {
 		policy := c.k.current()
 		for _, pointers := range policy.Compared(receipt.Tool) {
@@ -223,7 +224,7 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 				Decision: p.slot.Index(),
 				Receipt:  slot.Index(),
 				Entry:    slot.Hash(),
-				Time:     slot.Header().Time,
+				Time:     s.chain.Time(),
 			}, c.inputs.Args, past.Facts{Digest: receipt.FactsHash, Document: result.Facts})
 		}
 	}

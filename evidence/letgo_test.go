@@ -102,10 +102,11 @@ func (x *letGoer) letGo(from, to uint64) contracts.Digest {
 		require.NoError(x, err)
 		x.stubs[i] = stub
 	}
-	s, err := x.m.Proofs.Place(c, now, nil, nil)
+	st := &contracts.Statement{Condense: &contracts.Condense{Dropped: set.Dropped, From: from,
+		Root: x.roots[to], Size: size, Stubs: set.Stubs, To: to, Until: now}}
+	s, err := x.m.Proofs.Place(proofgraph.Draft{Chain: c, Time: now,
+		Write: func(proofgraph.Place) (*contracts.Statement, error) { return st, nil }})
 	require.NoError(x, err)
-	require.NoError(x, s.Sign(&contracts.Statement{Condense: &contracts.Condense{Dropped: set.Dropped, From: from,
-		Root: x.roots[to], Size: size, Stubs: set.Stubs, To: to, Until: now}}))
 	require.NoError(x, s.Wait())
 	return s.Hash()
 }

@@ -14,11 +14,9 @@ func TestAllocations(t *testing.T) {
 	w := opened(t)
 	c, st, blob := w.log.Chain("a"), message(), []byte("blob")
 	parents := []contracts.Digest{w.log.genesis}
+	write := says(st, blob)
 	n := testing.AllocsPerRun(2000, func() {
-		s, err := w.log.Place(c, 1000, parents, nil)
-		if err == nil {
-			err = s.Sign(st, blob)
-		}
+		s, err := w.log.Place(Draft{Chain: c, Time: 1000, Parents: parents, Write: write})
 		if err == nil {
 			err = s.Wait()
 		}

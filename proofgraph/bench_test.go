@@ -53,12 +53,10 @@ func BenchmarkEntry(b *testing.B) {
 	st := &contracts.Statement{Receipt: record()}
 	var parents [1]contracts.Digest
 	parents[0] = w.log.genesis
+	write := says(st)
 	one := func() {
-		s, err := w.log.Place(c, c.Time(), parents[:], nil)
+		s, err := w.log.Place(Draft{Chain: c, Time: c.Time(), Parents: parents[:], Write: write})
 		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Sign(st); err != nil {
 			b.Fatal(err)
 		}
 		if err := s.Wait(); err != nil {
@@ -141,7 +139,7 @@ func BenchmarkOpen(b *testing.B) {
 	c := w.log.Chain("main")
 	for range 10_000 {
 		s := w.place(c)
-		if err := s.Sign(&contracts.Statement{Decision: allow(s.Header())}); err != nil {
+		if err := sign(s, &contracts.Statement{Decision: allow(Place{s}.Header())}); err != nil {
 			b.Fatal(err)
 		}
 		if err := s.Wait(); err != nil {

@@ -106,7 +106,7 @@ func TestCheckpointFlushes(t *testing.T) {
 		release <- nil
 		c := <-done
 		assert.True(t, c.Size == 3 && c.Root == w.root(3), "%+v", c)
-		hole.Void(nil)
+		void(hole, nil)
 	})
 }
 

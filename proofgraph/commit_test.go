@@ -232,7 +232,7 @@ func TestTheLeadIsNeverLost(t *testing.T) {
 					for n := range 6 {
 						session := &h.sessions[i%len(h.sessions)]
 						session.lock <- struct{}{}
-						s, err := w.log.Place(session.chain, 1000, nil, nil)
+						s, err := w.log.take(&Draft{Chain: session.chain, Time: 1000})
 						assert.NoError(t, err)
 						nap(100)
 						w.sign(s)
@@ -278,7 +278,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	blob := make([]byte, maxBatchBytes/2+1)
 	for range 5 {
 		s = w.place(c)
-		require.NoError(t, s.Sign(message(), blob))
+		require.NoError(t, sign(s, message(), blob))
 	}
 	require.NoError(t, s.Wait())
 	want := []int{1, maxBatchEntries, 100, 2, 2, 1}
@@ -290,7 +290,7 @@ func TestBlobsAreStoredWithTheirEntry(t *testing.T) {
 	w := opened(t)
 	s := w.place(w.log.Chain("a"))
 	one, two := []byte("one"), []byte("two")
-	require.NoError(t, s.Sign(message(), one, two))
+	require.NoError(t, sign(s, message(), one, two))
 	require.NoError(t, s.Wait())
 	one[0] = 'X'
 	for _, text := range []string{"one", "two", string(w.options.Trust)} {
@@ -315,7 +315,7 @@ func TestASessionSignsAheadOfTheStore(t *testing.T) {
 			slots = append(slots, s)
 		}
 		for i, s := range slots {
-			h := s.Header()
+			h := Place{s}.Header()
 			assert.False(t, i > 0 && h.Prev != slots[i-1].Hash(), "prev")
 			_, ok := w.log.Lookup(s.Hash())
 			assert.False(t, ok, "found before it is durable")

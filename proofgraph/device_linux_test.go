@@ -124,10 +124,7 @@ func (w *world) write(callers, sessions, n int) {
 			session, st, blob := &list[i%sessions], &contracts.Statement{Receipt: record()}, make([]byte, 1100)
 			for k := i; k < n; k += callers {
 				session.Lock()
-				s, err := w.log.Place(session.chain, w.options.Now, nil, nil)
-				if err == nil {
-					err = s.Sign(st, blob)
-				}
+				s, err := w.log.Place(Draft{Chain: session.chain, Time: w.options.Now, Write: says(st, blob)})
 				session.Unlock()
 				if err == nil {
 					err = s.Wait()

@@ -1,12 +1,12 @@
 // Package proofgraph keeps a log of signed entries: in one order, linked into chains, under one
 // Merkle root.
 //
-// [Open] a log over a [Store], take a place for the next entry of a session's [Chain] with
-// [Log.Place], sign the entry with [Slot.Sign], and act on it after [Slot.Wait] returned nil: then
-// it is durable. [Log.Checkpoint] signs the whole log. [NewMemory] is a store that ends with the
-// process. While a log is open over a store, nothing else may add entries or checkpoints to it.
-// Blobs may be erased meanwhile ([Eraser]), and put back. This package does not know the meaning of
-// records, nor whether a key may sign: see packages contracts and evidence.
+// [Open] a log over a [Store], place the next entry of a session's [Chain] with [Log.Place], which
+// signs it, and act on it after [Slot.Wait] returned nil: then it is durable. [Log.Checkpoint]
+// signs the whole log. [NewMemory] is a store that ends with the process. While a log is open over
+// a store, nothing else may add entries or checkpoints to it. Blobs may be erased meanwhile
+// ([Eraser]), and put back. This package does not know the meaning of records, nor whether a key
+// may sign: see packages contracts and evidence.
 //
 // # Entries and their headers
 //
@@ -29,11 +29,12 @@
 //
 // # Places before bytes
 //
-// The order is fixed before anything is signed. Place appends an empty [Slot] to a queue, under the
-// log's lock, and can call a function under that lock: it runs in log order. The header is final
-// then; the bytes of an entry name the entries before it, not its index. Many sessions sign at
-// once, in any order. Each session signs one entry at a time and may sign the next before the last
-// is durable.
+// The order is fixed before anything is signed, and what an entry says may follow from its place.
+// So Place takes a [Draft]. It appends an empty [Slot] to a queue, under the log's lock, and calls
+// Draft.Take under that lock: so that runs in log order. The header is final then; the bytes of an
+// entry name the entries before it, not its index. Without the lock Place calls Draft.Write, which
+// returns the record, and signs it. Many sessions do that at once, in any order. Each session signs
+// one entry at a time and may sign the next before the last is durable.
 //
 // Nothing is written after a place that is not signed yet. The log has no timer and no goroutine of
 // its own. One of the waiting goroutines writes the longest signed prefix of the queue by one
@@ -46,14 +47,14 @@
 //
 // # Failing closed
 //
-// A place that cannot be signed, or was given up, is a hole. An Append that fails or panics leaves
+// A place whose entry cannot be made or signed is a hole. An Append that fails or panics leaves
 // it unknown what is stored. Either seals the log: every goroutine that waits for an entry that was
 // not being written, and every later call, gets [ErrSealed] with the first cause, and nothing is
 // written any more. An entry that was being written is durable or not as its Append reports. A log
 // that is opened over the store again goes on from the entries that are there.
 //
-// A log can also be ended in good order: [Log.PlaceLast] takes the last place, and the log is
-// sealed when its entry is durable.
+// A log can also be ended in good order: Draft.End says that an entry is the last one, and the log
+// is sealed when that is durable.
 //
 // Open reads each entry once. It checks form, order and links, and the store's checkpoint against
 // the entries, so that it notices a store that lost or exchanged entries below the checkpoint. It

@@ -44,15 +44,17 @@ func Example() {
 }
 
 func say(log *proofgraph.Log, session, text string) error {
-	chain := log.Chain(session) // hold the session's lock from here until the entry is signed
-	slot, err := log.Place(chain, max(chain.Time(), 1767225601000), nil, nil)
+	chain := log.Chain(session) // hold the session's lock from here until Place returns
+	slot, err := log.Place(proofgraph.Draft{
+		Chain: chain,
+		Time:  max(chain.Time(), 1767225601000),
+		Write: func(at proofgraph.Place) (*contracts.Statement, error) {
+			blob := []byte(text)
+			at.Keep(blob)
+			return &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum(blob)}}, nil
+		},
+	})
 	if err != nil {
-		return err
-	}
-	defer slot.Void(nil) // a place that is left empty ends the log
-	blob := []byte(text)
-	record := &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum(blob)}}
-	if err := slot.Sign(record, blob); err != nil {
 		return err
 	}
 	return slot.Wait() // and let go of the lock before this

@@ -123,7 +123,7 @@ func mustBeSealed(t *testing.T, w *world, c *Chain) {
 	require.ErrorIs(t, cause, ErrSealed, "the log is not sealed")
 	w.log.Seal(errors.New("another cause"))
 	assert.True(t, w.log.Err() == cause, "a later cause replaced the first")
-	s, err := w.log.Place(c, c.Time(), nil, nil)
+	s, err := w.log.take(&Draft{Chain: c, Time: c.Time()})
 	assert.True(t, s == nil && err == cause, "Place: %v", err)
 	_, err = w.log.Next()
 	assert.True(t, err == cause, "Next: %v", err)
@@ -242,12 +242,12 @@ func TestAHoleEndsTheLog(t *testing.T) {
 		w.sign(behind)
 		wait(behind, false)
 		synctest.Wait()
-		hole.Void(errDisk)
-		hole.Void(errors.New("again"))
+		void(hole, errDisk)
+		void(hole, errors.New("again"))
 		wait(too, true)
 		synctest.Wait()
-		assert.ErrorIs(t, later.Sign(message()), errDisk, "signed in a sealed log")
-		assert.ErrorIs(t, hole.Sign(message()), errDisk, "signed in a place that was given up")
+		assert.ErrorIs(t, sign(later, message()), errDisk, "signed in a sealed log")
+		assert.ErrorIs(t, sign(hole, message()), errDisk, "signed in a place that was given up")
 		release <- nil
 		all.Wait()
 		mustBeSealed(t, w, w.log.Chain("a"))
@@ -297,7 +297,7 @@ func TestRecordsThatCannotBeSigned(t *testing.T) {
 	} {
 		w := opened(t)
 		s := w.place(w.log.Chain("a"))
-		err := s.Sign(c.st)
+		err := sign(s, c.st)
 		assert.True(t, err != nil && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
 		waited := s.Wait()
 		assert.True(t, waited != nil && errors.Is(waited, ErrSealed), "%s: %v", name, waited)
@@ -319,7 +319,7 @@ func TestSealedWhileSigning(t *testing.T) {
 	seal = func() { w.log.Seal(errDisk) }
 	c := w.log.Chain("a")
 	s := w.place(c)
-	assert.ErrorIs(t, s.Sign(message()), errDisk, "signed")
+	assert.ErrorIs(t, sign(s, message()), errDisk, "signed")
 	if err := s.Wait(); !errors.Is(err, errDisk) || c.Next() != 0 {
 		t.Error(err, c.Next())
 	}
@@ -333,7 +333,7 @@ func TestSignerEndsTheGoroutine(t *testing.T) {
 	w.options.Key = &remote{key: seedKey(t, 1), at: 1, how: misbehaviours["ends the goroutine"]}
 	w.open()
 	s := w.place(w.log.Chain("a"))
-	require.ErrorIs(t, s.Sign(message()), errGone)
+	require.ErrorIs(t, sign(s, message()), errGone)
 	mustBeSealed(t, w, w.log.Chain("b"))
 }
 
@@ -343,11 +343,11 @@ func TestTheLargestRecord(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		w := opened(t)
 		s := w.place(w.log.Chain("a"))
-		st := &contracts.Statement{Header: s.Header(), Trust: &contracts.TrustRecord{}}
+		st := &contracts.Statement{Header: Place{s}.Header(), Trust: &contracts.TrustRecord{}}
 		why := &st.Trust.Event.Why
 		st.Trust.Event.Type = "freeze"
 		*why = strings.Repeat("x", contracts.MaxPayload-len(st.Append(nil))+more)
-		if err := s.Sign(st); (err != nil) != (more > 0) {
+		if err := sign(s, st); (err != nil) != (more > 0) {
 			t.Fatalf("%d more: %v", more, err)
 		}
 		n := len(s.Entry())

@@ -3,32 +3,7 @@ package proofgraph
 import (
 	"errors"
 	"iter"
-
-	"github.com/helmkernel/helm/contracts"
 )
-
-// PlaceCondense is Place for a condense entry with that set: indexes of durable entries, ascending.
-// The log forgets them. No entry that is placed after this one has them as parents: Place returns
-// ErrUnknownParent, also to a caller that found them by [Log.Lookup] before. Lookup may find them
-// no more a little earlier. If PlaceCondense fails after the log has begun to forget, the log is
-// sealed with that error.
-func (l *Log) PlaceCondense(c *Chain, at contracts.Time, set iter.Seq[uint64]) (*Slot, error) {
-	if err := l.placeable(c, at); err != nil {
-		return nil, err
-	}
-	l.indexMu.RLock()
-	durable := l.index.Len()
-	l.indexMu.RUnlock()
-	var s *Slot
-	err := l.forget(set, durable)
-	if err == nil {
-		s, err = l.place(c, at, nil, func(uint64) error { l.forgotten.Add(1); return nil }, nil)
-	}
-	if err != nil {
-		l.Seal(err)
-	}
-	return s, err
-}
 
 // forget has the index forget a set. It goes in small steps, so that nobody waits long for the
 // index.

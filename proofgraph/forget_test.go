@@ -23,7 +23,7 @@ import (
 func (w *world) allowed(session string, parents ...contracts.Digest) *Slot {
 	w.Helper()
 	s := w.place(w.log.Chain(session), parents...)
-	require.NoError(w, s.Sign(&contracts.Statement{Decision: allow(s.Header())}))
+	require.NoError(w, sign(s, &contracts.Statement{Decision: allow(Place{s}.Header())}))
 	require.NoError(w, s.Wait())
 	return s
 }
@@ -34,7 +34,7 @@ func (w *world) received(session string, decision *Slot, parents ...contracts.Di
 	s := w.place(w.log.Chain(session), append(parents, decision.Hash())...)
 	r := record()
 	r.DecisionHash = decision.Hash()
-	require.NoError(w, s.Sign(&contracts.Statement{Receipt: r}))
+	require.NoError(w, sign(s, &contracts.Statement{Receipt: r}))
 	require.NoError(w, s.Wait())
 	return s
 }
@@ -43,10 +43,9 @@ func (w *world) received(session string, decision *Slot, parents ...contracts.Di
 func (w *world) condensed(set ...uint64) *Slot {
 	w.Helper()
 	c := w.log.Chain(contracts.SessionKernel)
-	s, err := w.log.PlaceCondense(c, max(c.Time(), w.options.Now), slices.Values(set))
+	s, err := w.log.Place(Draft{Chain: c, Time: max(c.Time(), w.options.Now), Forget: slices.Values(set),
+		Write: says(&contracts.Statement{Condense: &contracts.Condense{Dropped: max(uint64(len(set)), 1), To: 1, Size: 1}})})
 	require.NoError(w, err)
-	require.NoError(w, s.Sign(&contracts.Statement{Condense: &contracts.Condense{Dropped: max(uint64(len(set)), 1), To: 1,
-		Size: 1}}))
 	require.NoError(w, s.Wait())
 	return s
 }
@@ -75,7 +74,7 @@ func (w *world) letGo(stubs map[uint64]*contracts.Stub) {
 }
 
 // What a set has is found no more, and is no parent, from the condense entry on.
-func TestPlaceCondense(t *testing.T) {
+func TestPlaceForgets(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
 	d := w.allowed("a")
@@ -86,7 +85,8 @@ func TestPlaceCondense(t *testing.T) {
 	for _, s := range []*Slot{d, r} {
 		_, ok := w.log.Lookup(s.Hash())
 		assert.False(t, ok, "entry %d is found", s.Index())
-		_, err := w.log.Place(w.log.Chain("b"), w.options.Now, []contracts.Digest{kept.Hash(), s.Hash()}, nil)
+		_, err := w.log.Place(Draft{Chain: w.log.Chain("b"), Time: w.options.Now,
+			Parents: []contracts.Digest{kept.Hash(), s.Hash()}, Write: says(message())})
 		assert.ErrorIs(t, err, ErrUnknownParent)
 	}
 	at, ok := w.log.Lookup(kept.Hash())
@@ -110,10 +110,8 @@ func TestPlaceLooksParentsUpAgain(t *testing.T) {
 		c := l.Chain([]string{"c", "d"}[i])
 		go func() {
 			defer close(done)
-			var s *Slot
-			if s, errs[i] = l.Place(c, w.options.Now, []contracts.Digest{p.Hash()}, nil); errs[i] == nil {
-				errs[i] = s.Sign(message())
-			}
+			_, errs[i] = l.Place(Draft{Chain: c, Time: w.options.Now, Parents: []contracts.Digest{p.Hash()},
+				Write: says(message())})
 		}()
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, l.forget(slices.Values([]uint64{d.Index()}), 100))
@@ -149,15 +147,13 @@ func TestCondenseRacesWithPlaces(t *testing.T) {
 				default:
 				}
 				p := slots[r.IntN(len(slots))].Hash()
-				s, err := w.log.Place(c, w.options.Now, []contracts.Digest{p}, nil)
+				s, err := w.log.Place(Draft{Chain: c, Time: w.options.Now, Parents: []contracts.Digest{p},
+					Write: says(message())})
 				if errors.Is(err, ErrUnknownParent) {
 					continue
 				}
 				if err == nil {
 					named.Add(1)
-					err = s.Sign(message())
-				}
-				if err == nil {
 					err = s.Wait()
 				}
 				assert.NoError(t, err)
@@ -193,7 +189,7 @@ func TestCondenseRacesWithPlaces(t *testing.T) {
 }
 
 // A set that is none of entries before seals the log: it may have forgotten some.
-func TestPlaceCondenseRefuses(t *testing.T) {
+func TestPlaceForgetsNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string][]uint64{
 		"not ascending": {2, 1}, "one twice": {1, 1}, "not durable": {3}, "far away": {1 << 40},
@@ -202,12 +198,13 @@ func TestPlaceCondenseRefuses(t *testing.T) {
 		w.say("a")
 		w.say("a")
 		c := w.log.Chain(contracts.SessionKernel)
-		_, err := w.log.PlaceCondense(c, 1000, slices.Values(set))
+		_, err := w.log.Place(Draft{Chain: c, Time: 1000, Forget: slices.Values(set), Write: says(message())})
 		assert.Error(t, err, name)
 		assert.ErrorIs(t, w.log.Err(), ErrSealed, name)
 	}
 	w := opened(t)
-	_, err := w.log.PlaceCondense(w.log.Chain(contracts.SessionKernel), 1, slices.Values([]uint64{0}))
+	_, err := w.log.Place(Draft{Chain: w.log.Chain(contracts.SessionKernel), Time: 1, Forget: slices.Values([]uint64{0}),
+		Write: says(message())})
 	assert.Error(t, err, "time runs back")
 	assert.NoError(t, w.log.Err(), "nothing was forgotten")
 }
@@ -217,7 +214,7 @@ func TestClosed(t *testing.T) {
 	w := opened(t)
 	w.say("a")
 	s := w.place(w.log.Chain("b"))
-	require.NoError(t, s.Sign(&contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}))
+	require.NoError(t, sign(s, &contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}))
 	require.NoError(t, s.Wait())
 	w.say("a")
 	for range 2 {
@@ -308,7 +305,7 @@ func TestOpenOverStubs(t *testing.T) {
 					parents = append(parents, all[p-1].Hash())
 				}
 				slices.SortFunc(parents, func(a, b contracts.Digest) int { return slices.Compare(a[:], b[:]) })
-				want := s.Header().Parents
+				want := Place{s}.Header().Parents
 				if l.Stub != nil {
 					want = l.Stub.Parents
 				}

@@ -61,10 +61,6 @@ func (h *hosts) one(i int, st *contracts.Statement, parents []contracts.Digest) 
 	session := &h.sessions[i%len(h.sessions)]
 	session.lock <- struct{}{}
 	defer func() { <-session.lock }()
-	s, err := h.w.log.Place(session.chain, max(session.chain.Time(), h.w.options.Now), parents, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Void(errUnsigned)
-	return s, s.Sign(st)
+	return h.w.log.Place(Draft{Chain: session.chain, Time: max(session.chain.Time(), h.w.options.Now), Parents: parents,
+		Write: says(st)})
 }

@@ -20,7 +20,7 @@ var errEnd = errors.New("the key is revoked")
 
 // After the last place there is none, for any caller and however early. The entries before it are
 // written, and then the log is sealed with the cause, not earlier.
-func TestPlaceLast(t *testing.T) {
+func TestTheLastPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -30,21 +30,21 @@ func TestPlaceLast(t *testing.T) {
 		spy.before = func(int, Batch) error { <-dam; return nil }
 		before := w.place(w.log.Chain("before"))
 		var index uint64
-		last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil,
-			func(at uint64) error { index = at; close(placed); return nil }, errEnd)
+		last, err := w.log.take(&Draft{Chain: w.log.Chain("last"), Time: w.options.Now, End: errEnd,
+			Take: func(p Place) error { index = p.Index(); close(placed); return nil }})
 		require.True(t, err == nil && index == 2 && last.Index() == 2, "place %d, %v", index, err)
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
 				<-placed
-				s, err := w.log.Place(w.log.Chain(fmt.Sprint("late-", i)), w.options.Now, nil,
-					func(uint64) error { t.Error("a place behind the last"); return nil })
+				s, err := w.log.take(&Draft{Chain: w.log.Chain(fmt.Sprint("late-", i)), Time: w.options.Now,
+					Take: func(Place) error { t.Error("a place behind the last"); return nil }})
 				assert.True(t, s == nil && errors.Is(err, ErrSealed) && errors.Is(err, errEnd), "behind the last: %v",
 					err)
 			})
 		}
 		all.Go(func() {
-			_, err := w.log.PlaceLast(w.log.Chain("another-end"), w.options.Now, nil, nil, nil)
+			_, err := w.log.take(&Draft{Chain: w.log.Chain("another-end"), Time: w.options.Now, End: errDisk})
 			assert.ErrorIs(t, err, errEnd, "a second end")
 		})
 		all.Go(func() {
@@ -82,7 +82,7 @@ func TestPlaceLast(t *testing.T) {
 
 // An Append while the last place waits does not end the log before it, whether that place is signed
 // or not.
-func TestPlaceLastBehindAnAppend(t *testing.T) {
+func TestTheLastPlaceBehindAnAppend(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 				assert.NoError(t, first.Wait(), "the first")
 			})
 			synctest.Wait() // it is being written
-			last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
+			last, err := w.log.take(&Draft{Chain: w.log.Chain("last"), Time: w.options.Now, End: errEnd})
 			require.NoError(t, err)
 			if signed {
 				w.sign(last)
@@ -119,13 +119,13 @@ func TestPlaceLastBehindAnAppend(t *testing.T) {
 
 // Any failure before the end, of the last place above all, seals the log with its own cause, and no
 // caller goes on waiting.
-func TestPlaceLastFails(t *testing.T) {
+func TestTheLastPlaceFails(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		spoil func(w *world, spy *spy, last *Slot)
 		says  string
 	}{
-		"voided": {func(_ *world, _ *spy, last *Slot) { last.Void(errDisk) }, errDisk.Error()},
+		"voided": {func(_ *world, _ *spy, last *Slot) { void(last, errDisk) }, errDisk.Error()},
 		"not stored": {func(w *world, spy *spy, last *Slot) {
 			spy.before = failAt(0, func() error { return errDisk })
 			w.sign(last)
@@ -134,7 +134,7 @@ func TestPlaceLastFails(t *testing.T) {
 			spy.before = failAt(0, func() error { runtime.Goexit(); return nil })
 			w.sign(last)
 		}, errGone.Error()},
-		"no record": {func(_ *world, _ *spy, last *Slot) { _ = last.Sign(new(contracts.Statement)) },
+		"no record": {func(_ *world, _ *spy, last *Slot) { _ = sign(last, new(contracts.Statement)) },
 			"no record"},
 		"sealed by others": {func(w *world, _ *spy, _ *Slot) { w.log.Seal(errDisk) }, errDisk.Error()},
 	} {
@@ -144,11 +144,11 @@ func TestPlaceLastFails(t *testing.T) {
 				spy := w.watch()
 				w.open()
 				spy.appends = nil
-				last, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, nil, errEnd)
+				last, err := w.log.take(&Draft{Chain: w.log.Chain("last"), Time: w.options.Now, End: errEnd})
 				require.NoError(t, err)
 				var all sync.WaitGroup
 				all.Go(func() {
-					if _, err := w.log.Place(w.log.Chain("late"), w.options.Now, nil, nil); !errors.Is(err,
+					if _, err := w.log.take(&Draft{Chain: w.log.Chain("late"), Time: w.options.Now}); !errors.Is(err,
 						ErrSealed) || errors.Is(err, errEnd) {
 						t.Errorf("a caller that waited: %v", err)
 					}
@@ -164,15 +164,14 @@ func TestPlaceLastFails(t *testing.T) {
 	}
 	w := opened(t)
 	refused := errors.New("not now")
-	if s, err := w.log.PlaceLast(w.log.Chain("last"), w.options.Now, nil, func(uint64) error { return refused },
-		errEnd); s != nil || err != refused {
+	if s, err := w.log.take(&Draft{Chain: w.log.Chain("last"), Time: w.options.Now, End: errEnd,
+		Take: func(Place) error { return refused }}); s != nil || err != refused {
 		t.Errorf("%v", err)
 	}
 	w.say("a") // no place was taken, so none was the last
-	s, err := w.log.PlaceLast(w.log.Chain("a"), w.options.Now, nil, nil, nil)
+	s, err := w.log.Place(Draft{Chain: w.log.Chain("a"), Time: w.options.Now, End: errEnd, Write: says(message())})
 	require.NoError(t, err)
-	w.sign(s)
-	if err := s.Wait(); err != nil || !strings.Contains(w.log.Err().Error(), "the log was ended") {
-		t.Errorf("without a cause: %v, %v", err, w.log.Err())
+	if err := s.Wait(); err != nil || !errors.Is(w.log.Err(), errEnd) {
+		t.Errorf("%v, sealed with %v", err, w.log.Err())
 	}
 }

@@ -105,7 +105,7 @@ func (l *Log) begin(ctx context.Context, o Options, each func(Line) error) error
 	s := &Slot{chain: c, waiter: waiter{log: l}, header: contracts.Header{Key: l.keyID, Time: o.Now}}
 	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin,
 		Trust: crypto.Sum(o.Trust), Version: 1}}
-	if err := s.write(st); err != nil {
+	if err := s.sign(st); err != nil {
 		return err
 	}
 	var tree Tree

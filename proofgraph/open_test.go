@@ -262,7 +262,7 @@ func TestOpenRefusesEntriesThatDoNotFollow(t *testing.T) {
 		}, "genesis"},
 		"an entry after the close": {func(w *world, st *contracts.Statement) {
 			s := w.place(w.log.Chain("c"))
-			require.NoError(t, s.Sign(&contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}))
+			require.NoError(t, sign(s, &contracts.Statement{Close: &contracts.Close{Last: w.log.genesis}}))
 			require.NoError(t, s.Wait())
 			st.Header = contracts.Header{Key: st.Key, Session: "c", Seq: 1, Lamport: 2, Prev: s.Hash(), Time: st.Time}
 		}, "closed"},

@@ -53,7 +53,7 @@ func TestSignerThatDoesNotAnswer(t *testing.T) {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * time.Second)
 				begun := time.Now()
-				err := s.Sign(message())
+				err := sign(s, message())
 				assert.Equal(t, patience-time.Duration(i)*time.Second, time.Since(begun))
 				assert.ErrorIs(t, err, errSilent)
 				assert.ErrorIs(t, s.Wait(), errSilent)

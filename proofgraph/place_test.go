@@ -2,6 +2,7 @@ package proofgraph
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -50,14 +51,14 @@ func TestHeaderIsFinalBeforeTheEntryIsSigned(t *testing.T) {
 	first := w.say("a")
 	parents := []contracts.Digest{w.log.genesis, first.Hash()}
 	s := w.place(w.log.Chain("b"), parents...)
-	before := s.Header()
+	before := Place{s}.Header()
 	parents[0], parents[1] = contracts.Digest{}, contracts.Digest{} // the caller's slice is the caller's
 	before.Parents[0] = contracts.Digest{}                          // and so is what Header gave
 	st := message()
 	st.Header.Session = "forged"
-	require.NoError(t, s.Sign(st))
+	require.NoError(t, sign(s, st))
 	require.NoError(t, s.Wait())
-	h := s.Header()
+	h := Place{s}.Header()
 	assert.True(t, h.Session == "b" && h.Seq == 0 && h.Lamport == 2 && h.Prev == w.log.genesis &&
 		slices.Equal(h.Parents, []contracts.Digest{first.Hash()}), "header %+v", h)
 	got := w.reread()[s.Index()].Predicate
@@ -112,10 +113,10 @@ func TestPlaceRefuses(t *testing.T) {
 		{"a name of the kernel's", w.log.Chain("@x"), 1000, nil, nil, "session name"},
 	} {
 		before := w.log.next()
-		got, err := w.log.Place(c.chain, c.at, c.parents, func(uint64) error {
-			t.Errorf("%s: under was called", c.name)
+		got, err := w.log.Place(Draft{Chain: c.chain, Time: c.at, Parents: c.parents, Take: func(Place) error {
+			t.Errorf("%s: Take was called", c.name)
 			return nil
-		})
+		}, Write: says(message())})
 		assert.True(t, got == nil && err != nil && (c.is == nil ||
 			errors.Is(err, c.is)) && strings.Contains(err.Error(), c.says), "%s: %v", c.name, err)
 		assert.Equal(t, before, w.log.next(), "%s: a place was taken", c.name)
@@ -131,23 +132,23 @@ func TestAClosedSessionTakesNothing(t *testing.T) {
 	w.say("a")
 	c := w.log.Chain("a")
 	s := w.place(c)
-	h := s.Header()
-	require.NoError(t, s.Sign(&contracts.Statement{Close: &contracts.Close{Count: h.Seq, Last: h.Prev}}))
+	h := Place{s}.Header()
+	require.NoError(t, sign(s, &contracts.Statement{Close: &contracts.Close{Count: h.Seq, Last: h.Prev}}))
 	if err := s.Wait(); err != nil || !c.Closed() {
 		t.Fatal(err, c.Closed())
 	}
-	_, err := w.log.Place(c, 1000, nil, nil)
+	_, err := w.log.take(&Draft{Chain: c, Time: 1000})
 	assert.ErrorIs(t, err, ErrClosed)
 	w.say("b")
 	w.open()
 	c = w.log.Chain("a")
-	_, err = w.log.Place(c, 1000, nil, nil)
+	_, err = w.log.take(&Draft{Chain: c, Time: 1000})
 	assert.True(t, errors.Is(err, ErrClosed) && c.Closed(), "opened again: %v", err)
 }
 
 // A function that runs under the log's lock sees the places in order, and may refuse one: then it
 // is not taken.
-func TestUnder(t *testing.T) {
+func TestTake(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
 	lost := errors.New("lost the reservation")
@@ -155,25 +156,24 @@ func TestUnder(t *testing.T) {
 	for _, refuse := range []bool{false, true, false} {
 		want, err := w.log.Next()
 		require.NoError(t, err)
-		s, err := w.log.Place(c, 1000, nil, func(index uint64) error {
-			assert.Equal(t, want, index, "index")
+		s, err := w.log.Place(Draft{Chain: c, Time: 1000, Write: says(message()), Take: func(p Place) error {
+			assert.Equal(t, want, p.Index(), "index")
 			if refuse {
 				return lost
 			}
 			return nil
-		})
+		}})
 		if refuse {
 			assert.True(t, s == nil && err == lost, "%v %v", s, err)
 			continue
 		}
 		require.True(t, err == nil && s.Index() == want, "%v", err)
-		w.sign(s)
 	}
 	func() {
 		defer func() {
 			assert.True(t, recover() != nil, "a panic of the caller was swallowed")
 		}()
-		w.log.Place(c, 1000, nil, func(uint64) error { panic("under") })
+		w.log.Place(Draft{Chain: c, Time: 1000, Take: func(Place) error { panic("under") }, Write: says(message())})
 	}()
 	w.say("a")
 	if n := len(w.reread()); n != 4 {
@@ -193,8 +193,8 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 	assert.False(t, durable(nil), "no slot")
 	s := w.place(c)
 	assert.False(t, durable(s), "not signed")
-	d := allow(s.Header())
-	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
+	d := allow(Place{s}.Header())
+	require.NoError(t, sign(s, &contracts.Statement{Decision: d}))
 	assert.False(t, durable(s), "not durable")
 	require.NoError(t, s.Wait())
 	e, got, err := s.Durable()
@@ -202,33 +202,73 @@ func TestOnlyADurableAllowIsDurable(t *testing.T) {
 		"an ALLOW that is durable: %v", err)
 	assert.False(t, durable(w.say("a")), "a message")
 	s = w.place(c)
-	d = allow(s.Header())
+	d = allow(Place{s}.Header())
 	d.Verdict = contracts.Deny
-	require.NoError(t, s.Sign(&contracts.Statement{Decision: d}))
+	require.NoError(t, sign(s, &contracts.Statement{Decision: d}))
 	require.NoError(t, s.Wait())
 	assert.False(t, durable(s), "a denial")
 	w = opened(t)
 	w.watch().before = func(int, Batch) error { return errors.New("disk full") }
 	w.open()
 	s = w.place(w.log.Chain("a"))
-	require.NoError(t, s.Sign(&contracts.Statement{Decision: allow(s.Header())}))
+	require.NoError(t, sign(s, &contracts.Statement{Decision: allow(Place{s}.Header())}))
 	err = s.Wait()
 	assert.True(t, err != nil && !durable(s), "an ALLOW that could not be stored: %v", err)
 }
 
-func TestMisuseOfASlotIsAnError(t *testing.T) {
+func TestMisuseIsAnError(t *testing.T) {
 	t.Parallel()
 	w := opened(t)
-	s := w.place(w.log.Chain("a"))
-	assert.Error(t, s.Wait(), "waited for an entry that is not signed")
-	w.sign(s)
-	assert.Error(t, s.Sign(message()), "signed twice")
-	s.Void(errors.New("too late"))
-	assert.NoError(t, s.Wait())
-	s.Void(errors.New("too late"))
-	(*Slot)(nil).Void(errors.New("no slot"))
 	assert.Error(t, (*Slot)(nil).Wait(), "waited for no slot")
-	assert.NoError(t, w.log.Err())
+	c := w.log.Chain("a")
+	_, err := w.log.Place(Draft{Chain: c, Time: 1000})
+	assert.ErrorContains(t, err, "nothing writes the entry")
+	s, err := w.log.Place(Draft{Chain: c, Time: 1000, Write: func(Place) (*contracts.Statement, error) {
+		_, err := w.log.Place(Draft{Chain: c, Time: 1000, Write: says(message())})
+		assert.ErrorContains(t, err, "not signed yet", "two places of one chain")
+		return message(), nil
+	}})
+	require.NoError(t, err)
+	assert.NoError(t, s.Wait())
+	w.say("a")
+	assert.Len(t, w.reread(), 3)
+}
+
+// A Write that does not return a record leaves a hole, whatever it does: the log is sealed, and the
+// entry is not written.
+func TestWriteFails(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		write func(Place) (*contracts.Statement, error)
+		is    error
+		says  string
+	}{
+		"an error":      {func(Place) (*contracts.Statement, error) { return message(), errDisk }, errDisk, ""},
+		"nothing":       {func(Place) (*contracts.Statement, error) { return nil, nil }, nil, "no record"},
+		"a panic":       {func(Place) (*contracts.Statement, error) { panic("secret") }, nil, "panicked with a string"},
+		"ends its host": {func(Place) (*contracts.Statement, error) { runtime.Goexit(); return message(), nil }, errGone, ""},
+	} {
+		w := opened(t)
+		before := w.place(w.log.Chain("b"))
+		c, done := w.log.Chain("a"), make(chan struct{})
+		go func() {
+			defer close(done)
+			s, err := w.log.Place(Draft{Chain: c, Time: 1000, Write: x.write})
+			if assert.NoError(t, err, name) {
+				assert.ErrorIs(t, s.Wait(), ErrSealed, name)
+				assert.Nil(t, s.Entry(), name)
+			}
+		}()
+		<-done
+		err := w.log.Err()
+		require.ErrorIs(t, err, ErrSealed, name)
+		assert.True(t, x.is == nil || errors.Is(err, x.is), "%s: %v", name, err)
+		assert.ErrorContains(t, err, x.says, name)
+		assert.Zero(t, c.Next(), name)
+		assert.ErrorIs(t, sign(before, message()), ErrSealed, name)
+		mustBeSealed(t, w, c)
+		assert.Len(t, w.reread(), 1, name)
+	}
 }
 
 func TestAnEntryHasNoSpareMemory(t *testing.T) {

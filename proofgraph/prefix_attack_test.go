@@ -139,7 +139,7 @@ func TestPrefixOfAFork(t *testing.T) {
 			if i == 10 {
 				st.Message.TextHash = crypto.Sum([]byte(text))
 			}
-			require.NoError(t, s.Sign(st))
+			require.NoError(t, sign(s, st))
 			require.NoError(t, s.Wait())
 		}
 		_, err := f.log.Checkpoint(t.Context())
@@ -306,7 +306,7 @@ func TestFindOverBentStores(t *testing.T) {
 		for _, h := range []contracts.Digest{ref.Hash, forged.Hash()} {
 			_, ok := l.Lookup(h)
 			require.False(t, ok, name)
-			_, err := l.Place(l.Chain("main"), 1<<40, []contracts.Digest{h}, nil)
+			_, err := l.take(&Draft{Chain: l.Chain("main"), Time: 1 << 40, Parents: []contracts.Digest{h}})
 			require.ErrorIs(t, err, ErrUnknownParent)
 		}
 		s.entry = nil
@@ -347,7 +347,7 @@ func TestForgetBelowPrefix(t *testing.T) {
 	for range 2 {
 		found, err := f.log.Find(t.Context(), ref)
 		require.True(t, err == nil && !found, "%v", err)
-		_, err = f.log.Place(f.log.Chain("b"), f.options.Now, []contracts.Digest{d.Hash()}, nil)
+		_, err = f.log.take(&Draft{Chain: f.log.Chain("b"), Time: f.options.Now, Parents: []contracts.Digest{d.Hash()}})
 		require.ErrorIs(t, err, ErrUnknownParent)
 	}
 	require.NoError(t, f.log.forget(slices.Values([]uint64{r.Index()}), f.size())) // again

@@ -63,7 +63,7 @@ func finish(t testing.TB, seed uint64, n int) *finished {
 			done, known = append(done, pair{d, s}), append(known, d.Hash(), s.Hash())
 		case k == 8 && session != "main":
 			s := f.place(f.log.Chain(session), parents...)
-			require.NoError(t, s.Sign(closing(s.Header())))
+			require.NoError(t, sign(s, closing(Place{s}.Header())))
 			require.NoError(t, s.Wait())
 			began++
 			sessions[slices.Index(sessions, session)] = fmt.Sprint("later-", began)
@@ -262,11 +262,11 @@ func (f *finished) sameNext(whole, l *Log) {
 		}
 	}
 	for _, name := range append(slices.Sorted(maps.Keys(whole.chains)), "new") {
-		a, err1 := whole.Place(whole.Chain(name), 1<<40, parents, nil)
-		b, err2 := l.Place(l.Chain(name), 1<<40, parents, nil)
+		a, err1 := whole.take(&Draft{Chain: whole.Chain(name), Time: 1 << 40, Parents: parents})
+		b, err2 := l.take(&Draft{Chain: l.Chain(name), Time: 1 << 40, Parents: parents})
 		require.Equal(f, err1, err2)
 		if err1 == nil {
-			require.Equal(f, a.Header(), b.Header())
+			require.Equal(f, a.header, b.header)
 			require.Equal(f, a.Index()-whole.size, b.Index()-l.size)
 		}
 	}

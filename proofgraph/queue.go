@@ -2,7 +2,6 @@ package proofgraph
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 
@@ -93,8 +92,6 @@ func (l *Log) fill(s *Slot, closes bool) bool {
 	return true
 }
 
-var errUnsigned = errors.New("proofgraph: wait: the entry is not signed")
-
 func (w *waiter) wait() error {
 	l := w.log
 	l.mu.Lock()
@@ -105,8 +102,6 @@ func (w *waiter) wait() error {
 			return nil
 		case w.finished():
 			return l.Err()
-		case w.state == placed:
-			return errUnsigned
 		case w.leader || !l.led && w.state == signed && w.index < l.size+uint64(l.ready):
 			w.leader, l.led = false, true
 			l.commit()

@@ -3,16 +3,13 @@ package proofgraph
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
-// A Slot is a place in the log, fixed before the bytes of its entry exist. It belongs to the
-// goroutine that placed it, which signs or voids it. After that every method but Sign is safe for
-// concurrent use.
+// A Slot is an entry that has its place in the log. Every method is safe for concurrent use.
 type Slot struct {
 	waiter
 	chain    *Chain
@@ -25,183 +22,45 @@ type Slot struct {
 	blob     [1][]byte
 }
 
-// Next returns the index that the next place will have, unless another is taken first. After
-// [Log.PlaceLast] it waits for the end of the log.
-func (l *Log) Next() (uint64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.notSealed(); err != nil {
-		return 0, err
-	}
-	return l.next(), nil
-}
-
-// Place takes the next place of the log for the next entry of a chain. at is the time of the entry,
-// which must not be before the chain's Time. parents are the entries that caused it, in any order;
-// repeats and the chain's last entry are left out. If one of them is not durable, or in the set of
-// a condense entry before the place, Place returns ErrUnknownParent.
-//
-// If under is not nil, Place calls it with the index of the place while no other place can be
-// taken. It must be quick and must not use the log. If it returns an error, Place returns that
-// error and takes no place. A place that was taken must be signed or voided; otherwise the log ends
-// there.
-func (l *Log) Place(
-	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error,
-) (*Slot, error) {
-	return l.place(c, at, parents, under, nil)
-}
-
-// PlaceLast is Place for the entry that ends the log, for instance one that revokes the log's own
-// key, after which nothing that the key signs would count. No further place is taken and no
-// checkpoint is signed: calls for either wait until the entry is durable, which seals the log with
-// that cause. If the entry cannot be signed or stored, the log is sealed with that error.
-func (l *Log) PlaceLast(
-	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, cause error,
-) (*Slot, error) {
-	if cause == nil {
-		cause = errors.New("the log was ended")
-	}
-	return l.place(c, at, parents, under, cause)
-}
-
-func (l *Log) place(
-	c *Chain, at contracts.Time, parents []contracts.Digest, under func(index uint64) error, last error,
-) (*Slot, error) {
-	if err := l.placeable(c, at); err != nil {
-		return nil, err
-	}
-	s := &Slot{chain: c, waiter: waiter{log: l}}
-	forgotten := l.forgotten.Load()
-	s.header = contracts.Header{Key: l.keyID, Prev: c.last, Seq: c.next, Session: c.session, Time: at}
-	if err := s.link(parents); err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock() // a panic in under takes no place
-	if err := l.notSealed(); err != nil {
-		return nil, err
-	}
-	if l.forgotten.Load() != forgotten { // since the parents were looked up
-		if err := s.link(parents); err != nil {
-			return nil, err
+// write makes the entry, and lets the chain go on after it. If that fails the place is void, which
+// seals the log, because nothing is written after a hole.
+func (s *Slot) write(write func(Place) (*contracts.Statement, error)) {
+	err := errGone
+	defer func() { // on every way out: a panic, or the end of the goroutine
+		if x := recover(); x != nil {
+			err = contain.Describe("proofgraph: writing the record", x)
 		}
-	}
-	s.index = l.next()
-	if s.index >= maxEntries {
-		return nil, errors.New("proofgraph: place: the log is full")
-	}
-	if under != nil {
-		if err := under(s.index); err != nil {
-			return nil, err
+		if err != nil {
+			s.log.Seal(err)
 		}
-	}
-	l.slots = append(l.slots, s)
-	l.last = last
-	c.open = true
-	return s, nil
+	}()
+	err = s.compose(write)
 }
 
-// placeable returns an error if the next entry of a chain cannot be placed, at that time.
-func (l *Log) placeable(c *Chain, at contracts.Time) error {
-	if err := l.Err(); err != nil {
-		return err
+func (s *Slot) compose(write func(Place) (*contracts.Statement, error)) error {
+	st, err := write(Place{s})
+	if err == nil {
+		err = s.log.Err() // sealed meanwhile, with another cause
 	}
-	switch {
-	case c == nil || c.log != l:
-		return errors.New("proofgraph: place: not a chain of this log")
-	case c.closed:
-		return ErrClosed
-	case c.open:
-		return errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
-	case c.session != contracts.SessionKernel && c.session != contracts.SessionRefused &&
-		!contracts.IsSession(c.session):
-		return errors.New("proofgraph: place: not a legal session name")
-	case at < c.time:
-		return errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
-	case contracts.TimeOf(at.Time()) != at:
-		return errors.New("proofgraph: place: a time outside the years 1970 to 9999")
+	if err == nil {
+		err = s.sign(st)
 	}
-	return nil
+	if err == nil {
+		s.decision = st.Decision
+		s.log.fill(s, st.Close != nil)
+	}
+	return err
 }
 
-// link fills in the parents and the Lamport time, which is later than that of every entry named.
-func (s *Slot) link(parents []contracts.Digest) error {
-	h := &s.header
-	h.Lamport = s.chain.lamport
-	list := append(s.parent[:0], parents...)
-	if len(list) > 1 {
-		slices.SortFunc(list, func(a, b contracts.Digest) int { return slices.Compare(a[:], b[:]) })
-		list = slices.Compact(list)
-	}
-	if i := slices.Index(list, h.Prev); i >= 0 {
-		list = slices.Delete(list, i, i+1)
-	}
-	if len(list) > contracts.MaxParents {
-		return fmt.Errorf("proofgraph: place: %d parents, want at most %d", len(list), contracts.MaxParents)
-	}
-	if len(list) > 0 {
-		h.Parents = list
-		s.log.indexMu.RLock()
-		defer s.log.indexMu.RUnlock()
-		for _, p := range list {
-			_, lamport, ok := s.log.lookup(p)
-			if !ok {
-				return ErrUnknownParent
-			}
-			h.Lamport = max(h.Lamport, lamport)
-		}
-	}
-	h.Lamport++
-	return nil
-}
-
-// Index returns the index of the entry in the log.
-func (s *Slot) Index() uint64 { return s.index }
-
-// Header returns the header of the entry. All of it is final.
-func (s *Slot) Header() contracts.Header {
-	h := s.header
-	h.Parents = slices.Clone(h.Parents)
-	return h
-}
-
-// Sign sets the Header of st, signs st as the entry of the slot, and lets the chain go on after it.
-// The blobs become durable no later than the entry. They are not copied and must not change before
-// Wait returns. Nor must st.Decision, which Durable returns.
-//
-// If the signer fails or panics, or the record is too large, Sign returns an error, the place is
-// void and the log is sealed. A signer that is not in memory has failed if it does not answer
-// within 10 seconds.
-func (s *Slot) Sign(st *contracts.Statement, blobs ...[]byte) error {
-	l := s.log
-	if err := l.Err(); err != nil {
-		return err
-	}
-	if s.progress() != placed {
-		return errors.New("proofgraph: sign: the place has its entry already")
-	}
-	if err := s.write(st); err != nil {
-		l.Seal(err)
-		return err
-	}
-	s.decision = st.Decision
-	s.blobs = append(s.blob[:0], blobs...)
-	if !l.fill(s, st.Close != nil) {
-		return l.Err() // sealed meanwhile, with another cause
-	}
-	return nil
-}
-
-// write encodes and signs. It uses one buffer for the bytes to be signed and one of the entry's
-// size for the entry.
-func (s *Slot) write(st *contracts.Statement) (err error) {
-	defer contain.Error(&err, "proofgraph: writing the record")
+// sign encodes and signs. It uses one buffer for the bytes to be signed and one of the entry's size
+// for the entry.
+func (s *Slot) sign(st *contracts.Statement) error {
 	l := s.log
 	if st == nil || st.Kind() == "" {
-		return errors.New("proofgraph: sign: no record")
+		return errors.New("proofgraph: place: no record")
 	}
 	if (st.Genesis != nil) != (s.index == 0) {
-		return errors.New("proofgraph: sign: genesis is the first entry and no other")
+		return errors.New("proofgraph: place: genesis is the first entry and no other")
 	}
 	st.Header = s.header
 	scratch, _ := l.scratch.Get().(*[]byte)
@@ -212,12 +71,12 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	buf := st.Append((*scratch)[:0])
 	n := len(buf)
 	if n > contracts.MaxPayload { // which keeps the entry below its limit too
-		return fmt.Errorf("proofgraph: sign: a record of %d bytes, want at most %d", n, contracts.MaxPayload)
+		return fmt.Errorf("proofgraph: place: a record of %d bytes, want at most %d", n, contracts.MaxPayload)
 	}
 	buf = crypto.AppendPAE(buf, contracts.PayloadType, buf)
 	*scratch = buf
 	var room [64]byte
-	sig, err := l.appendSignature(room[:0], buf[n:])
+	sig, err := s.appendSignature(room[:0], buf[n:])
 	if err != nil {
 		return err
 	}
@@ -227,31 +86,27 @@ func (s *Slot) write(st *contracts.Statement) (err error) {
 	return nil
 }
 
+// envelopeSize is the size of an entry without its payload, at most.
+const envelopeSize = 256
+
 // appendSignature appends the signature of an entry.
-func (l *Log) appendSignature(dst, msg []byte) ([]byte, error) {
+func (s *Slot) appendSignature(dst, msg []byte) ([]byte, error) {
+	l := s.log
 	if _, ok := l.key.(crypto.PrivateKey); ok {
 		return crypto.AppendSignature(dst, l.key, msg)
 	}
-	s := ask(l.key, msg)
+	asked := ask(l.key, msg)
 	switch {
-	case s.await(l.done):
-		return append(dst, s.bytes...), s.err
+	case asked.await(l.done):
+		return append(dst, asked.bytes...), asked.err
 	case l.Err() != nil:
 		return dst, l.Err()
 	}
 	return dst, errSilent
 }
 
-// envelopeSize is the size of an entry without its payload, at most.
-const envelopeSize = 256
-
-// Void abandons the place, which seals the log, because nothing is written after a hole. If the
-// entry is signed, or the slot is nil, Void does nothing, so that it can be deferred.
-func (s *Slot) Void(cause error) {
-	if s != nil && s.progress() == placed {
-		s.log.Seal(cause)
-	}
-}
+// Index returns the index of the entry in the log.
+func (s *Slot) Index() uint64 { return s.index }
 
 // Wait returns nil when the entry, and every entry before it, is durable. Otherwise the log is
 // sealed and Wait returns Err. It is then unknown whether the entry was stored, unless the log was
@@ -285,5 +140,5 @@ func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 
 var (
 	errNoSlot = errors.New("proofgraph: no place in the log")
-	errGone   = errors.New("proofgraph: the goroutine was ended from within the signer or the store")
+	errGone   = errors.New("proofgraph: the goroutine was ended from within Write, the signer or the store")
 )

@@ -78,17 +78,41 @@ func message() *contracts.Statement {
 	return &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum([]byte("hello"))}}
 }
 
-// place takes a place for a message that comes right after the chain's last entry.
+// says is a Write that returns a record, and keeps blobs.
+func says(st *contracts.Statement, blobs ...[]byte) func(Place) (*contracts.Statement, error) {
+	return func(p Place) (*contracts.Statement, error) {
+		for _, b := range blobs {
+			p.Keep(b)
+		}
+		return st, nil
+	}
+}
+
+// sign makes the entry of a place that was taken before, and returns why it could not be made.
+func sign(s *Slot, st *contracts.Statement, blobs ...[]byte) error {
+	s.write(says(st, blobs...))
+	if s.progress() == placed {
+		return s.log.Err()
+	}
+	return nil
+}
+
+// void leaves a hole in a place that was taken before.
+func void(s *Slot, cause error) {
+	s.write(func(Place) (*contracts.Statement, error) { return nil, cause })
+}
+
+// place takes a place right after the chain's last entry, for the test to write later.
 func (w *world) place(c *Chain, parents ...contracts.Digest) *Slot {
 	w.Helper()
-	s, err := w.log.Place(c, max(c.Time(), w.options.Now), parents, nil)
+	s, err := w.log.take(&Draft{Chain: c, Time: max(c.Time(), w.options.Now), Parents: parents})
 	require.NoError(w, err)
 	return s
 }
 
 func (w *world) sign(s *Slot) {
 	w.Helper()
-	require.NoError(w, s.Sign(message()))
+	require.NoError(w, sign(s, message()))
 }
 
 // say makes a message durable.

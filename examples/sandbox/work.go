@@ -149,11 +149,15 @@ func (h *host) falsify(
 	if err != nil {
 		return err
 	}
-	slot, err := log.Place(chain, chain.Time(), nil, nil)
+	slot, err := log.Place(proofgraph.Draft{
+		Chain: chain,
+		Time:  chain.Time(),
+		Write: func(at proofgraph.Place) (*contracts.Statement, error) {
+			at.Keep(output)
+			return &contracts.Statement{Receipt: receipt}, nil
+		},
+	})
 	if err != nil {
-		return err
-	}
-	if err := slot.Sign(&contracts.Statement{Receipt: receipt}, output); err != nil {
 		return err
 	}
 	if err := slot.Wait(); err != nil {

@@ -119,9 +119,11 @@ func openLog(t *testing.T, s proofgraph.Store, trust *registry.State) *proofgrap
 func (w *world) say() {
 	w.Helper()
 	c := w.log.Chain("s")
-	s, err := w.log.Place(c, 1000, nil, nil)
+	s, err := w.log.Place(proofgraph.Draft{Chain: c, Time: 1000,
+		Write: func(proofgraph.Place) (*contracts.Statement, error) {
+			return &contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum(nil)}}, nil
+		}})
 	require.NoError(w, err)
-	require.NoError(w, s.Sign(&contracts.Statement{Message: &contracts.Message{TextHash: crypto.Sum(nil)}}))
 	require.NoError(w, s.Wait())
 }
 

@@ -135,11 +135,13 @@ func AppendEntry(
 	if st.Receipt != nil {
 		parents = append(parents, st.Receipt.DecisionHash)
 	}
-	slot, err := l.Place(c, c.Time(), parents, nil)
-	require.NoError(t, err)
-	if st.Close != nil {
-		st.Close.Count, st.Close.Last = slot.Header().Seq, slot.Header().Prev
+	write := func(at proofgraph.Place) (*contracts.Statement, error) {
+		if st.Close != nil {
+			st.Close.Count, st.Close.Last = at.Header().Seq, at.Header().Prev
+		}
+		return st, nil
 	}
-	require.NoError(t, slot.Sign(st))
+	slot, err := l.Place(proofgraph.Draft{Chain: c, Time: c.Time(), Parents: parents, Write: write})
+	require.NoError(t, err)
 	require.NoError(t, slot.Wait())
 }

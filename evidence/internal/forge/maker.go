@@ -131,9 +131,14 @@ func (m *Maker) bring(session string, parents []contracts.Digest, st *contracts.
 	m.Helper()
 	m.Now++
 	c := m.Proofs.Chain(session)
-	s, err := m.Proofs.Place(c, max(m.Now, c.Time()), parents, nil)
+	write := func(at proofgraph.Place) (*contracts.Statement, error) {
+		for _, b := range blobs {
+			at.Keep(b)
+		}
+		return st, nil
+	}
+	s, err := m.Proofs.Place(proofgraph.Draft{Chain: c, Time: max(m.Now, c.Time()), Parents: parents, Write: write})
 	require.NoError(m, err)
-	require.NoError(m, s.Sign(st, blobs...))
 	require.NoError(m, s.Wait())
 	m.mark(session, s.Index(), s.Hash(), parents, tainted, labels)
 	return s.Hash()
@@ -213,20 +218,20 @@ func (m *Maker) Call(a Ask) *Called {
 		d, in.State, why = m.policy.Decide(&in, state, m.Past(a.Session, a.Parents...))
 	}
 	require.NoError(m, m.ledger.Charge(d.Charges))
-	s, err := m.Proofs.Place(c, in.Time, a.Parents, nil)
+	write := func(at proofgraph.Place) (*contracts.Statement, error) {
+		b := in.Append(nil)
+		d.Seal(a.Session, at.Header().Seq, crypto.Sum(b))
+		if !a.Drop {
+			at.Keep(b)
+		}
+		if d.Verdict == contracts.Deny {
+			denial := receipts.Denied(&d)
+			return &contracts.Statement{Receipt: &denial}, nil
+		}
+		return &contracts.Statement{Decision: &d}, nil
+	}
+	s, err := m.Proofs.Place(proofgraph.Draft{Chain: c, Time: in.Time, Parents: a.Parents, Write: write})
 	require.NoError(m, err)
-	b := in.Append(nil)
-	d.Seal(a.Session, s.Header().Seq, crypto.Sum(b))
-	st := &contracts.Statement{Decision: &d}
-	if d.Verdict == contracts.Deny {
-		denial := receipts.Denied(&d)
-		st = &contracts.Statement{Receipt: &denial}
-	}
-	if a.Drop {
-		require.NoError(m, s.Sign(st))
-	} else {
-		require.NoError(m, s.Sign(st, b))
-	}
 	require.NoError(m, s.Wait())
 	m.allow(&d, &in, s.Index(), a.Drop)
 	m.mark(a.Session, s.Index(), s.Hash(), a.Parents, false, nil)
