@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,7 +154,7 @@ func filesLog(t testing.TB, sessions int) *forge.Maker {
 	m := forge.NewMaker(t)
 	m.Use(floor, forge.FilesPolicy(1))
 	for i := range sessions {
-		s := string(rune('a'+i%26)) + string(rune('a'+i/26))
+		s := fmt.Sprintf("s%d", i)
 		ask := func(tool, args string) forge.Ask {
 			return forge.Ask{Session: s, Tool: tool, Args: args, Who: forge.Reader}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -289,7 +290,8 @@ func TestClocks(t *testing.T) {
 }
 
 // TestManyCondenseEntries: the lines of ranges are read again, and nothing else that grows with the
-// log: of n condense entries over a log of 64n entries a verifier reads each line some times more.
+// log: of n condense entries over a log of 8n entries a verifier reads each line some times more.
+// -full has ten thousand of them, and prints the time.
 func TestManyCondenseEntries(t *testing.T) {
 	t.Parallel()
 	reads := func(n int) (lines, again float64) {
@@ -304,13 +306,21 @@ func TestManyCondenseEntries(t *testing.T) {
 		store := &forge.FaultyStore{Store: x.store(everything)}
 		got := 0
 		store.OnEntry = func(_ int, e contracts.Entry) (contracts.Entry, error) { got++; return e, nil }
+		begun := time.Now()
 		r, err := VerifyStore(t.Context(), store, Options{Trust: m.Trust})
+		took := time.Since(begun)
 		require.NoError(t, err)
 		require.Len(t, r.Condensed, n)
+		t.Logf("%d condense entries, %d entries: %v, %v an entry", n, len(x.lines), took.Round(time.Millisecond),
+			(took / time.Duration(len(x.lines))).Round(100*time.Nanosecond))
 		return float64(len(x.lines)), float64(got)
 	}
-	few, fewReads := reads(20)
-	many, manyReads := reads(400)
+	sizes := []int{20, 400}
+	if *forge.Full {
+		sizes = []int{2_500, 10_000}
+	}
+	few, fewReads := reads(sizes[0])
+	many, manyReads := reads(sizes[1])
 	assert.True(t, manyReads/many < 1.05*fewReads/few+0.5, "%.1f a line of %.0f, %.1f of %.0f", fewReads/few, few,
 		manyReads/many, many)
 }
