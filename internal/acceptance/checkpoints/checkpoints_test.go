@@ -168,6 +168,62 @@ func TestCheckpointFails(t *testing.T) {
 	require.ErrorContains(t, w.Kernel.Close(), "the last checkpoint: ")
 }
 
+// silent is a key that does not answer until it may.
+type silent struct {
+	crypto.PrivateKey
+	asked chan struct{}
+	goOn  chan struct{}
+}
+
+func (s *silent) Sign(r io.Reader, msg []byte, o stdcrypto.SignerOpts) ([]byte, error) {
+	s.asked <- struct{}{}
+	<-s.goOn
+	return s.PrivateKey.Sign(r, msg, o)
+}
+
+// No call waits for a checkpoint that is due, whose key does not answer, nor for a witness, which
+// Done asks and which does not answer: the calls of this test end while both are silent.
+func TestNoCallWaits(t *testing.T) {
+	t.Parallel()
+	goOn, done := make(chan struct{}), make(chan struct{}, 1000)
+	key := &silent{PrivateKey: kerneltest.SeedKey(t, 9), asked: make(chan struct{}, 1000), goOn: make(chan struct{})}
+	w := kerneltest.New(t, func(o *helm.Options) {
+		o.LogKey = key
+		o.Checkpoint = helm.Checkpoints{Every: 4, Done: func(context.Context, proofgraph.Checkpoint) {
+			done <- struct{}{}
+			<-goOn
+		}}
+	})
+	ok := kerneltest.Executed(`{"n":1,"text":"x"}`)
+	calls := func() {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 25 {
+					w.Call("echo", `{"text":"x"}`)
+				}
+			})
+		}
+		wg.Wait()
+		assert.EqualValues(t, 100, w.Runs.Swap(0))
+		w.MustCall(ok, "echo", `{"text":"x"}`)
+	}
+	w.MustCall(ok, "echo", `{"text":"x"}`)
+	w.MustCall(ok, "echo", `{"text":"x"}`)
+	<-key.asked
+	calls()
+	assert.Zero(t, marked(t, w), "the key has not answered")
+	close(key.goOn)
+	<-done
+	was := w.Size()
+	calls()
+	assert.Equal(t, was+2*101, w.Size())
+	assert.Empty(t, done, "Done has not returned")
+	close(goOn)
+	w.Close()
+	assert.Equal(t, w.Size(), marked(t, w))
+}
+
 // While Done runs checkpoints are made, and only the latest is handed on. Close waits for it. What
 // it panics with is dropped.
 func TestCheckpointDone(t *testing.T) {
