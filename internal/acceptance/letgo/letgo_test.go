@@ -96,7 +96,16 @@ func TestAllForksGoOnAlike(t *testing.T) {
 				require.Equal(t, string(want[i]), string(got[i]), "seed %d, way %d, entry %d", seed, n, size+i)
 			}
 		}
+		ctx := context.Background()
+		last := uint64(size)
 		for n, x := range ways {
+			for at := uint64(1); at < last; at += 1 + last/40 { // the roots of all these sizes
+				want, err := w.kernel.Consistency(ctx, at, last)
+				require.NoError(t, err)
+				got, err := x.kernel.Consistency(ctx, at, last)
+				require.NoError(t, err)
+				require.Equal(t, want, got, "seed %d, way %d, size %d", seed, n, at)
+			}
 			report := x.verify()
 			require.Len(t, report.Condensed, 1, "way %d", n)
 			assert.Equal(t, c.Members, report.Condensed[0].Dropped)
