@@ -59,7 +59,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,25 +113,33 @@ type shared struct {
 	root      *Kernel
 	admission *admission.Queue // bounds the decisions signed ahead of the store
 	abandoned drivers.Abandoned
+	document  func(contracts.Digest) []byte // returns a document of the policy that New was given, or nil
 
 	mu       sync.RWMutex // protects sessions
 	sessions map[string]*session
 
-	ledger past.Ledger                    // changed under the log's lock, when an entry takes its place
-	used   usedNonces                     // likewise
-	stored map[contracts.Digest]bool      // likewise: modules that were given to the store
-	marks  past.Marks                     // of all entries, those of closed sessions too
+	known
+	stored map[contracts.Digest]bool      // changed like known.ledger: modules that were given to the store
 	trust  atomic.Pointer[registry.State] // likewise, by the holder of the kernel session's lock
 
 	notary  *notary.Notary
 	archive *archivist.Archivist
 	marked  atomic.Uint64 // size of the latest checkpoint
+	states  *states       // nil if the store is no proofgraph.Rememberer
 
-	policies policyLog
-	epoch    atomic.Uint64 // how often stacks were swapped
+	epoch atomic.Uint64 // how often stacks were swapped
 
 	narrowedMu sync.Mutex // protects narrowed
 	narrowed   list.List  // of *Kernel: those that are open, in the order in which they were made
+}
+
+// known is what a kernel knows of its log, from the first entry on.
+type known struct {
+	ledger   *past.Ledger // changed under the log's lock, when an entry takes its place
+	used     *usedNonces  // likewise
+	marks    *past.Marks  // of all entries, those of closed sessions too
+	older    *older       // entries of the state that New took
+	policies *policyLog
 }
 
 // capacity is the limit of a kernel's admission queue. A decision holds one, and one more for each
@@ -163,17 +170,13 @@ func New(o Options) (*Kernel, error) {
 		admission: admission.New(capacity),
 		sessions:  map[string]*session{},
 		stored:    map[contracts.Digest]bool{},
-		policies: policyLog{
-			slots:     map[contracts.Digest]*proofgraph.Slot{},
-			versions:  map[string]uint64{},
-			documents: map[contracts.Digest]bool{},
-		},
+		document:  documentsOf(o.Policy),
 	}
 	sh.notary = notary.New(notary.Options{
 		Every: o.Checkpoint.Every, After: o.Checkpoint.After, Done: o.Checkpoint.Done, Sign: sh.checkpoint,
 		Failed: func(err error) { sh.observe(context.Background(), Event{Why: "checkpoint", Err: err}) },
 	})
-	sh.archive = archivist.New(o.Store, documentsOf(o.Policy))
+	sh.states = newStates(sh)
 	k := &Kernel{shared: sh}
 	sh.root = k
 	if err := k.open(context.Background()); err != nil {
@@ -204,39 +207,16 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := o.Policy.Unapprovable(o.initial); err != nil { // a state without roots stays as it began
 		return fmt.Errorf("Options.Policy: %w", err)
 	}
-	if err := o.beginLast(ctx); err != nil {
-		return err
-	}
 	begin := proofgraph.Options{Origin: o.Origin, Key: o.Key, LogKey: o.LogKey, Trust: o.initial.Canonical(), Now: now,
 		Grown: sh.grown}
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
 	}
-	prior := sh.newPrior()
-	begin.Condensed = func(log *proofgraph.Log, index uint64, c *contracts.Condense) (iter.Seq[uint64], error) {
-		return sh.archive.Condensed(ctx, log, index, c)
-	}
-	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, prior.add); err != nil {
+	prior, err := sh.openLog(ctx, begin)
+	if err != nil {
 		return err
 	}
-	if err := sh.archive.Opened(); err != nil {
-		return err
-	}
-	if err := o.last.Err(); err != nil {
-		return fmt.Errorf("Options.Last: %w", err)
-	}
-	if err := o.cosigned.Stored(ctx, o.Store); err != nil {
-		return fmt.Errorf("Options.Store: checkpoint: %w", err)
-	}
-	if err := o.checkSigners(prior); err != nil {
-		return err
-	}
-	if err := sh.storeRequired(ctx, prior.size); err != nil {
-		return err
-	}
-	if err := sh.restore(prior); err != nil {
-		return err
-	}
+	sh.adopt(prior)
 	if err := k.begin(); err != nil {
 		return err
 	}
@@ -270,6 +250,7 @@ func (sh *shared) checkpoint(ctx context.Context) (c proofgraph.Checkpoint, err 
 	defer contain.Error(&err, "helm: checkpoint: the context")
 	if c, err = sh.log.Checkpoint(ctx); err == nil {
 		sh.notary.Made(c)
+		sh.states.marked(c.Size)
 	}
 	return c, err
 }
@@ -331,7 +312,7 @@ type brought struct {
 // of the session.
 func (sh *shared) mark(s *session, index uint64, parents []uint64, b brought) {
 	if priormarks.Marked(s.chain.Session()) {
-		s.past.Mark(&sh.marks, index, parents, b.taints, b.labels)
+		s.past.Mark(sh.marks, index, parents, b.taints, b.labels)
 	}
 }
 

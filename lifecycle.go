@@ -165,7 +165,9 @@ func (k *Kernel) Close() error {
 		if unmade := k.shared.notary.Close(k.shared.log.Err() != nil); unmade != nil {
 			err = errors.Join(err, fmt.Errorf("helm: close: %w", unmade))
 		}
+		sealed := k.shared.log.Err() != nil
 		k.shared.log.Seal(errClosed)
+		k.shared.states.close(sealed)
 		k.shared.options.cosigned.Wait()
 		if left := k.shared.abandoned.Err(); left != nil {
 			err = errors.Join(err, fmt.Errorf("helm: close: %w", left))

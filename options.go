@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/guardian"
 	"github.com/helmkernel/helm/internal/clock"
+	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/cosigned"
 	"github.com/helmkernel/helm/internal/drivers"
 	"github.com/helmkernel/helm/internal/lastseen"
@@ -263,4 +264,123 @@ func (p *settings) checkDefinitions(policy *guardian.Policy, asking *drivers.Aba
 		}
 	}
 	return nil
+}
+
+// beginLast returns an error if the store has fewer entries than Options.Last.
+func (p *settings) beginLast(ctx context.Context) (err error) {
+	defer contain.Error(&err, "Options.Store")
+	if p.last == nil {
+		return nil
+	}
+	size, err := p.Store.Size(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.last.Begin(size, p.initial); err != nil {
+		return fmt.Errorf("Options.Last: %w", err)
+	}
+	return nil
+}
+
+// initialTrust finds the trust state that the log began with. If keys were rotated since, the
+// original keys must be in Options.Trust. None is taken from the store, because anyone who can
+// write there could begin a log with a key of their own.
+func (p *settings) initialTrust(ctx context.Context) error {
+	genesis, err := p.genesisTrust(ctx)
+	if err != nil || genesis == nil || *genesis == p.initial.Digest() {
+		return err
+	}
+	for _, key := range p.initial.Keys(registry.Kernel, 0) {
+		for _, log := range p.initial.Keys(registry.Log, 0) {
+			if s, err := p.Trust.Initial(key, log); err == nil && s.Digest() == *genesis {
+				p.initial = s
+				return nil
+			}
+		}
+	}
+	const other = "entry 0: the log began with another trust state than Options.Trust gives"
+	if len(p.initial.Keys(registry.Root, 0)) == 0 {
+		return errors.New(other + ", which has no roots, so no other is ever added: " +
+			"give Key, LogKey and the registry that it was begun with")
+	}
+	return errors.New(other + ": give the registry that it was begun with and, " +
+		"where Key or LogKey are others now, in it those of then, under the names kernel and log; " +
+		"what changed since, its trust events say")
+}
+
+// genesisTrust reads the digest of the initial trust state from the first entry. It returns nil if
+// there is none. Anything else that is wrong with the log is found when all of it is read.
+func (p *settings) genesisTrust(ctx context.Context) (digest *contracts.Digest, err error) {
+	defer contain.Error(&err, "Options.Store")
+	size, err := p.Store.Size(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var reader contracts.Reader
+	for e, err := range p.Store.Entries(ctx, 0, min(size, 1)) {
+		if err != nil {
+			return nil, err
+		}
+		if sealed, err := reader.Open(e); err == nil {
+			if st, err := sealed.Statement(); err == nil && st.Genesis != nil {
+				return &st.Genesis.Trust, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// checkSigners returns an error if a key that this kernel is to sign with may not sign the
+// next entry of the log.
+func (p *settings) checkSigners(l *priorLog) error {
+	for _, x := range []struct {
+		option string
+		id     contracts.Digest
+		role   registry.Role
+	}{{"Key", p.keyID, registry.Kernel}, {"LogKey", p.logID, registry.Log}} {
+		if _, ok := l.trust.Key(x.id, x.role, l.size); ok {
+			continue
+		}
+		option := "Options." + x.option
+		if x.option == "LogKey" && p.derived {
+			option += ", which is derived from Key where it is not given"
+		}
+		at, revoked := l.revoked[x.id]
+		switch {
+		case revoked:
+			return fmt.Errorf("%s: entry %d revoked it: give %s", option, at, holders(l.trust, x.role))
+		case len(l.trust.Keys(registry.Root, l.size)) == 0:
+			return fmt.Errorf("%s: not a %s key of the log's trust state, which has no roots, "+
+				"so no other is ever added: give the one that it was begun with", option, x.role)
+		default:
+			return fmt.Errorf("%s: not a %s key of the log's trust state: no trust event of type key has added %v "+
+				"with the role %s: have one signed for Kernel.Govern, or give %s",
+				option, x.role, x.id, x.role, holders(l.trust, x.role))
+		}
+	}
+	return nil
+}
+
+// revokedSigner returns why this kernel cannot go on in a trust state: a key that it signs with is
+// revoked. It returns nil if none is.
+func (p *settings) revokedSigner(s *registry.State, index uint64) error {
+	const next = "helm: a trust event revoked the %s that this kernel signs with: go on with helm.New and %s"
+	if _, ok := s.Key(p.keyID, registry.Kernel, index); !ok {
+		return fmt.Errorf(next, "Key", holders(s, registry.Kernel))
+	}
+	if _, ok := s.Key(p.logID, registry.Log, index); !ok {
+		return fmt.Errorf(next, "LogKey", holders(s, registry.Log))
+	}
+	return nil
+}
+
+// holders names the keys of a role that are not revoked.
+func holders(s *registry.State, role registry.Role) string {
+	var list []string
+	for _, k := range s.Keys(role, crypto.MaxInt) {
+		id := crypto.KeyID(k)
+		h, _ := s.Holder(id, role, crypto.MaxInt)
+		list = append(list, fmt.Sprintf("the key %v of %q", id, h.Name))
+	}
+	return strings.Join(list, " or ")
 }

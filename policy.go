@@ -49,6 +49,14 @@ type policyLog struct {
 	documents map[contracts.Digest]bool             // their bytes are blobs of these entries
 }
 
+func newPolicyLog() *policyLog {
+	return &policyLog{
+		slots:     map[contracts.Digest]*proofgraph.Slot{},
+		versions:  map[string]uint64{},
+		documents: map[contracts.Digest]bool{},
+	}
+}
+
 // add notes an entry.
 func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
 	l.slots[r.Policy] = slot
@@ -100,7 +108,7 @@ func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 // recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash.
 // The store already has the documents of earlier entries. The caller holds policies.mu.
 func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) error) error {
-	l := &sh.policies
+	l := sh.policies
 	if l.has(p) {
 		return nil
 	}
@@ -201,7 +209,7 @@ type swapStep struct {
 // enact checks the policy, puts it in force and returns the policies that all kernels judge by
 // then. Their entries are in the log, but may not be durable.
 func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Digest, error) {
-	sh, l := k.shared, &k.shared.policies
+	sh, l := k.shared, k.shared.policies
 	now, err := sh.options.clock.Now()
 	if err != nil {
 		return nil, err
@@ -343,7 +351,7 @@ func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts
 	if err != nil {
 		return nil, policy, err
 	}
-	l := &sh.policies
+	l := sh.policies
 	for {
 		base := k.current()
 		p, err := base.Narrow(overlay) // takes a while, so without a lock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -145,6 +146,13 @@ func (u *usedNonces) has(nonces ...string) bool {
 	return false
 }
 
+// list returns the nonces, sorted.
+func (u *usedNonces) list() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.nonces))
+}
+
 func (u *usedNonces) add(nonces []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -189,7 +197,9 @@ func (l logReader) entry(ctx context.Context, index uint64) (e contracts.Entry, 
 		if err != nil {
 			return nil, err
 		}
-		if at, ok := l.log.Lookup(e.Hash()); !ok || at != index {
+		if ok, err := l.log.Find(ctx, contracts.Ref{Index: index, Hash: e.Hash()}); err != nil {
+			return nil, err
+		} else if !ok {
 			return nil, errors.New("the store's entry is not the one that was written there")
 		}
 		return e, nil

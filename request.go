@@ -126,7 +126,7 @@ func (c *call) receive(in Intent) {
 		c.orphan = true
 	}
 	sh := c.k.shared
-	c.priors = priors{ledger: &sh.ledger, used: &sh.used, marks: &sh.marks,
+	c.priors = priors{ledger: sh.ledger, used: sh.used, marks: sh.marks,
 		from: logReader{sh.options.Store, sh.log}}
 	anyTool := c.context.layer.fill(&in, sh.log)
 	c.names(&in)
@@ -257,13 +257,20 @@ func (c *call) presented(in *Intent) {
 // after makes the parents of the entry. An unknown one would be a lie in the graph, so there are
 // none then, and the call is denied.
 func (c *call) after(refs []contracts.Ref) {
+	sh := c.k.shared
 	for _, r := range refs {
-		index, ok := c.k.shared.log.Lookup(r.Hash)
-		if !ok || index != r.Index || len(refs) > contracts.MaxParents {
+		found, err := false, error(nil)
+		if len(refs) <= contracts.MaxParents {
+			found, err = sh.older.find(sh.log, sh.marks, r)
+		}
+		if err != nil {
+			c.fail("after: the store cannot be read", err)
+		}
+		if !found {
 			c.unknown()
 			return
 		}
-		c.parents, c.ancestors = append(c.parents, r.Hash), append(c.ancestors, index)
+		c.parents, c.ancestors = append(c.parents, r.Hash), append(c.ancestors, r.Index)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -17,44 +19,55 @@ import (
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/internal/priormarks"
+	"github.com/helmkernel/helm/internal/proofs"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
 	"github.com/helmkernel/helm/trust/registry"
 )
 
-// A priorLog folds the log that a new kernel continues.
+// A priorLog folds the log that a new kernel continues. A kernel that keeps a state folds its log
+// so too: see states.
 type priorLog struct {
-	origin   string
-	trust    *registry.State             // at first the one in which the log must have begun
-	revoked  map[contracts.Digest]uint64 // keys, and by which entry
+	options  *settings
+	document func(contracts.Digest) []byte // of the kernel's own policy; nil for others
+	trust    *registry.State               // at first the one in which the log must have begun
+	revoked  map[contracts.Digest]uint64   // keys, and by which entry
+	base     uint64                        // entries that were not read, but are in the state
 	size     uint64
 	policies *policyLog
 	ledger   *past.Ledger
 	open     map[uint64]openCall // by the index of the decision
 	sessions map[string]*priorSession
 	approved []approvedCall
-	marks    *priormarks.Fold
-	last     *lastseen.Checkpoint
+	used     *usedNonces
+	fold     *priormarks.Fold
+	marks    *past.Marks
+	last     *lastseen.Checkpoint // nil unless this is the fold of New
 	archive  *archivist.Archivist
 	hashes   map[contracts.Digest]uint64 // of open, which receipts name
 	entries  map[uint64]contracts.Digest // PolicyHashes by the index of the policy entry, which stubs name
+	again    []contracts.Ref             // policy and condense entries, which a state names
+	older    map[uint64]contracts.Digest // entries below base that later ones have as parents
 }
 
 // newPrior returns the fold of no entries.
 func (sh *shared) newPrior() *priorLog {
 	return &priorLog{
-		origin:   sh.options.Origin,
+		options:  sh.options,
+		document: sh.document,
 		trust:    sh.options.initial,
 		revoked:  map[contracts.Digest]uint64{},
-		policies: &sh.policies,
-		ledger:   &sh.ledger,
+		policies: newPolicyLog(),
+		ledger:   new(past.Ledger),
 		open:     map[uint64]openCall{},
 		sessions: map[string]*priorSession{},
-		marks:    priormarks.New(),
-		last:     sh.options.last,
-		archive:  sh.archive,
+		used:     new(usedNonces),
+		fold:     priormarks.New(),
+		marks:    new(past.Marks),
+		archive:  archivist.New(sh.options.Store, sh.document),
 		hashes:   map[contracts.Digest]uint64{},
 		entries:  map[uint64]contracts.Digest{},
+		older:    map[uint64]contracts.Digest{},
 	}
 }
 
@@ -87,16 +100,30 @@ type openCall struct {
 func (l *priorLog) add(x proofgraph.Line) error {
 	l.size = x.Index + 1
 	l.archive.Line(&x)
-	run, err := l.fold(&x)
+	l.noteOlder(&x)
+	run, err := l.line(&x)
 	if err == nil {
-		session, parents := sessionOf(&x), x.Parents
-		err = l.marks.Add(session, parents, run)
+		err = l.fold.Add(sessionOf(&x), x.Parents, run)
 	}
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", x.Index, err)
 	}
 	l.last.Add(x.Hash, l.trust)
 	return nil
+}
+
+// noteOlder notes the parents that are below the base.
+func (l *priorLog) noteOlder(x *proofgraph.Line) {
+	for i, index := range x.Parents {
+		if index >= l.base {
+			continue
+		}
+		if x.Stub != nil {
+			l.older[index] = x.Stub.Parents[i]
+		} else {
+			l.older[index] = x.Statement.Parents[i]
+		}
+	}
 }
 
 func sessionOf(x *proofgraph.Line) string {
@@ -106,8 +133,8 @@ func sessionOf(x *proofgraph.Line) string {
 	return x.Statement.Session
 }
 
-// fold folds one line, and returns the run that it is the receipt of, or nil.
-func (l *priorLog) fold(x *proofgraph.Line) (*priormarks.Run, error) {
+// line folds one line, and returns the run that it is the receipt of, or nil.
+func (l *priorLog) line(x *proofgraph.Line) (*priormarks.Run, error) {
 	if x.Stub != nil {
 		return l.foldStub(x)
 	}
@@ -123,10 +150,9 @@ func (l *priorLog) fold(x *proofgraph.Line) (*priormarks.Run, error) {
 	case st.Trust != nil:
 		return nil, l.addTrust(x.Index, st.Trust)
 	case st.Policy != nil:
-		l.policies.add(st.Policy, nil)
-		l.marks.Policy(st.Policy)
-		l.entries[x.Index] = st.Policy.Policy
+		l.addPolicy(x.Index, x.Hash, st.Policy)
 	case st.Condense != nil: // the log and the archivist know its set
+		l.again = append(l.again, contracts.Ref{Index: x.Index, Hash: x.Hash})
 	case st.Decision != nil:
 		return nil, l.addDecision(x.Index, x.Hash, st)
 	case st.Receipt != nil && st.Receipt.Decision == nil:
@@ -134,7 +160,7 @@ func (l *priorLog) fold(x *proofgraph.Line) (*priormarks.Run, error) {
 	case st.Receipt != nil: // a denial leaves nothing
 	case st.Close != nil:
 		delete(l.sessions, st.Session)
-		l.marks.Close(st.Session)
+		l.fold.Close(st.Session)
 	case st.Message != nil:
 		l.session(st.Session).past.Message(st.Message.TextHash, "")
 	default:
@@ -162,8 +188,15 @@ func (l *priorLog) foldStub(x *proofgraph.Line) (*priormarks.Run, error) {
 		Outcome: r.Outcome, Reason: reason, Settled: r.Settled, FactsHash: r.FactsHash})
 }
 
+func (l *priorLog) addPolicy(index uint64, hash contracts.Digest, p *contracts.PolicyRecord) {
+	l.policies.add(p, nil)
+	l.fold.Policy(p)
+	l.entries[index] = p.Policy
+	l.again = append(l.again, contracts.Ref{Index: index, Hash: hash})
+}
+
 func (l *priorLog) addTrust(index uint64, t *contracts.TrustRecord) error {
-	next, err := l.trust.Apply(t, l.origin, index)
+	next, err := l.trust.Apply(t, l.options.Origin, index)
 	if err != nil {
 		return err
 	}
@@ -263,21 +296,19 @@ func (l *priorLog) session(name string) *priorSession {
 	return s
 }
 
-// restore sets the trust state, the used approvals, the marks and the sessions to those of the log.
+// restore reads what the fold of the entries could not: which approvals were used, and the marks.
 //
 // The requests of approvals are in the inputs. If these were dropped or erased it is not known
 // which requests they were, not even to verifiers; then more of them count as used, not fewer. If
 // they cannot be read New fails, because a verifier, who can read them, would know better than the
 // kernel.
-func (sh *shared) restore(l *priorLog) error {
-	sh.trust.Store(l.trust)
+func (l *priorLog) restore() error {
 	var reader contracts.Reader
-	from := logReader{store: sh.options.Store}
+	from := logReader{store: l.options.Store}
 	state := func(session string) *past.Session { return &l.session(session).past }
-	if err := l.marks.Restore(&sh.marks, state, nil, from.fetch); err != nil {
+	if err := l.fold.Restore(l.marks, state, l.sessionAt, from.fetch); err != nil {
 		return err
 	}
-	sh.marks.Forget(sh.archive.Members(), l.size)
 	for _, a := range l.approved {
 		var nonces []string
 		in, err := from.inputs(&reader, a.record.InputsHash)
@@ -288,16 +319,29 @@ func (sh *shared) restore(l *priorLog) error {
 			return fmt.Errorf("inputs of decision %s, by which approvals are known that were used: %w",
 				a.record.ID, err)
 		}
-		sh.used.add(nonces)
+		l.used.add(nonces)
 		if s := l.sessions[a.session]; s != nil { // it was not closed
 			s.past.Allow(a.record, a.at, nonces)
 		}
 	}
+	l.approved = nil
+	return nil
+}
+
+// sessionAt returns the session of an entry below the base, which a later one has as a parent.
+func (l *priorLog) sessionAt(index uint64) (string, error) {
+	return readSession(l.options.Store, contracts.Ref{Index: index, Hash: l.older[index]})
+}
+
+// adopt sets what the kernel knows of the log before it to what was folded.
+func (sh *shared) adopt(l *priorLog) {
+	sh.trust.Store(l.trust)
+	sh.known = known{l.ledger, l.used, l.marks, newOlder(l), l.policies}
+	sh.marks.Forget(sh.archive.Members(), l.size)
 	for name, prior := range l.sessions {
 		s := sh.session(name)
 		s.bindings, s.past = prior.bindings, prior.past
 	}
-	return nil
 }
 
 // documentsOf returns a function that returns the bytes of a document of a policy, or nil.
@@ -315,7 +359,7 @@ func documentsOf(p *guardian.Policy) func(contracts.Digest) []byte {
 // storeRequired reads the blobs without which no pack can be written: the initial trust state and
 // the documents of every policy of the log. It stores again those of them that the store lacks, or
 // has damaged, and this kernel has. Another one that is not there is an error.
-func (sh *shared) storeRequired(ctx context.Context, size uint64) (err error) {
+func (sh *shared) storeRequired(ctx context.Context, l *priorLog) (err error) {
 	defer contain.Error(&err, "Options.Store")
 	o := sh.options
 	trust := o.initial.Digest()
@@ -330,7 +374,7 @@ func (sh *shared) storeRequired(ctx context.Context, size uint64) (err error) {
 		}
 		return err
 	}
-	required := append([]contracts.Digest{trust}, slices.SortedFunc(maps.Keys(sh.policies.documents),
+	required := append([]contracts.Digest{trust}, slices.SortedFunc(maps.Keys(l.policies.documents),
 		func(a, b contracts.Digest) int { return bytes.Compare(a[:], b[:]) })...)
 	var lost []contracts.Digest
 	var again [][]byte
@@ -351,7 +395,7 @@ func (sh *shared) storeRequired(ctx context.Context, size uint64) (err error) {
 	if lost == nil {
 		return nil
 	}
-	if err := o.Store.Append(ctx, proofgraph.Batch{At: size, Blobs: again}); err != nil {
+	if err := o.Store.Append(ctx, proofgraph.Batch{At: l.size, Blobs: again}); err != nil {
 		return fmt.Errorf("storing again what was damaged: %w", err)
 	}
 	for _, d := range lost {
@@ -374,7 +418,7 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 		r := &recording{statement: contracts.Statement{Receipt: receipt}, parents: []contracts.Digest{call.hash},
 			charges: call.record.Charges}
 		var err error
-		r.taints, r.labels, err = l.marks.Brings(call.run(receipt), logReader{store: sh.options.Store}.fetch)
+		r.taints, r.labels, err = l.fold.Brings(call.run(receipt), logReader{store: sh.options.Store}.fetch)
 		if err != nil {
 			return fmt.Errorf("entry %d: %w", index, err)
 		}
@@ -403,121 +447,120 @@ func (sh *shared) settleUnfinished(l *priorLog) error {
 	return nil
 }
 
-// beginLast returns an error if the store has fewer entries than Options.Last.
-func (p *settings) beginLast(ctx context.Context) (err error) {
-	defer contain.Error(&err, "Options.Store")
-	if p.last == nil {
-		return nil
+// openLog opens the log and folds it, from a state if there is one. Whatever is wrong with a state,
+// the log is then read whole.
+func (sh *shared) openLog(ctx context.Context, begin proofgraph.Options) (*priorLog, error) {
+	l, prefix, err := sh.states.load(ctx)
+	if err == nil && l != nil {
+		if err = sh.openFrom(ctx, begin, l, prefix); err == nil {
+			return l, nil
+		}
 	}
-	size, err := p.Store.Size(ctx)
+	if err != nil {
+		sh.states.failed(err)
+	}
+	l = sh.newPrior()
+	return l, sh.openFrom(ctx, begin, l, nil)
+}
+
+// openFrom opens the log, whose first entries l is the fold of, and folds the others. If these are
+// many it saves a state of all of them, so that the next one to open the log need not.
+func (sh *shared) openFrom(
+	ctx context.Context, begin proofgraph.Options, l *priorLog, prefix *proofgraph.Prefix,
+) (err error) {
+	defer func() {
+		if err != nil && sh.log != nil {
+			sh.log.Seal(err)
+		}
+	}()
+	o := sh.options
+	if err := o.beginLast(ctx); err != nil {
+		return err
+	}
+	if l.last = o.last; prefix != nil {
+		if err := l.resumeLast(ctx, prefix); err != nil {
+			return fmt.Errorf("Options.Last: %w", err)
+		}
+	}
+	many, err := sh.states.manyAfter(ctx, l.base)
+	if err == nil && many > 0 {
+		prefix, err = l.foldFrom(ctx, prefix, many)
+	}
 	if err != nil {
 		return err
 	}
-	if err := p.last.Begin(size, p.initial); err != nil {
+	sh.archive, begin.Prefix, begin.Condensed = l.archive, prefix, l.condensed(ctx)
+	if sh.log, err = proofgraph.Open(ctx, o.Store, begin, l.add); err != nil {
+		return err
+	}
+	if err := l.archive.Opened(); err != nil {
+		return err
+	}
+	if err := o.last.Err(); err != nil {
 		return fmt.Errorf("Options.Last: %w", err)
+	}
+	if err := o.cosigned.Stored(ctx, o.Store); err != nil {
+		return fmt.Errorf("Options.Store: checkpoint: %w", err)
+	}
+	if err := o.checkSigners(l); err != nil {
+		return err
+	}
+	if err := sh.storeRequired(ctx, l); err != nil {
+		return err
+	}
+	if err := l.restore(); err != nil {
+		return err
+	}
+	if sh.states != nil {
+		sh.states.begin(ctx, l, prefix)
 	}
 	return nil
 }
 
-// initialTrust finds the trust state that the log began with. If keys were rotated since, the
-// original keys must be in Options.Trust. None is taken from the store, because anyone who can
-// write there could begin a log with a key of their own.
-func (p *settings) initialTrust(ctx context.Context) error {
-	genesis, err := p.genesisTrust(ctx)
-	if err != nil || genesis == nil || *genesis == p.initial.Digest() {
-		return err
-	}
-	for _, key := range p.initial.Keys(registry.Kernel, 0) {
-		for _, log := range p.initial.Keys(registry.Log, 0) {
-			if s, err := p.Trust.Initial(key, log); err == nil && s.Digest() == *genesis {
-				p.initial = s
-				return nil
-			}
-		}
-	}
-	const other = "entry 0: the log began with another trust state than Options.Trust gives"
-	if len(p.initial.Keys(registry.Root, 0)) == 0 {
-		return errors.New(other + ", which has no roots, so no other is ever added: " +
-			"give Key, LogKey and the registry that it was begun with")
-	}
-	return errors.New(other + ": give the registry that it was begun with and, " +
-		"where Key or LogKey are others now, in it those of then, under the names kernel and log; " +
-		"what changed since, its trust events say")
-}
-
-// genesisTrust reads the digest of the initial trust state from the first entry. It returns nil if
-// there is none. Anything else that is wrong with the log is found when all of it is read.
-func (p *settings) genesisTrust(ctx context.Context) (digest *contracts.Digest, err error) {
-	defer contain.Error(&err, "Options.Store")
-	size, err := p.Store.Size(ctx)
+// foldFrom folds the entries from a prefix on.
+func (l *priorLog) foldFrom(ctx context.Context, prefix *proofgraph.Prefix, size uint64) (*proofgraph.Prefix, error) {
+	o := proofgraph.Options{Origin: l.options.Origin, Prefix: prefix, Condensed: l.condensed(ctx)}
+	p, err := proofgraph.Fold(ctx, l.options.Store, o, size, l.add)
 	if err != nil {
 		return nil, err
 	}
-	var reader contracts.Reader
-	for e, err := range p.Store.Entries(ctx, 0, min(size, 1)) {
-		if err != nil {
-			return nil, err
-		}
-		if sealed, err := reader.Open(e); err == nil {
-			if st, err := sealed.Statement(); err == nil && st.Genesis != nil {
-				return &st.Genesis.Trust, nil
-			}
-		}
-	}
-	return nil, nil
+	return p, l.archive.Opened()
 }
 
-// checkSigners returns an error if a key that this kernel is to sign with may not sign the
-// next entry of the log.
-func (p *settings) checkSigners(l *priorLog) error {
-	for _, x := range []struct {
-		option string
-		id     contracts.Digest
-		role   registry.Role
-	}{{"Key", p.keyID, registry.Kernel}, {"LogKey", p.logID, registry.Log}} {
-		if _, ok := l.trust.Key(x.id, x.role, l.size); ok {
-			continue
-		}
-		option := "Options." + x.option
-		if x.option == "LogKey" && p.derived {
-			option += ", which is derived from Key where it is not given"
-		}
-		at, revoked := l.revoked[x.id]
-		switch {
-		case revoked:
-			return fmt.Errorf("%s: entry %d revoked it: give %s", option, at, holders(l.trust, x.role))
-		case len(l.trust.Keys(registry.Root, l.size)) == 0:
-			return fmt.Errorf("%s: not a %s key of the log's trust state, which has no roots, "+
-				"so no other is ever added: give the one that it was begun with", option, x.role)
-		default:
-			return fmt.Errorf("%s: not a %s key of the log's trust state: no trust event of type key has added %v "+
-				"with the role %s: have one signed for Kernel.Govern, or give %s",
-				option, x.role, x.id, x.role, holders(l.trust, x.role))
-		}
+// condensed returns the function for [proofgraph.Options].
+func (l *priorLog) condensed(
+	ctx context.Context,
+) func(*proofgraph.Log, uint64, *contracts.Condense) (iter.Seq[uint64], error) {
+	return func(log *proofgraph.Log, index uint64, c *contracts.Condense) (iter.Seq[uint64], error) {
+		return l.archive.Condensed(ctx, log, index, c)
 	}
-	return nil
 }
 
-// revokedSigner returns why this kernel cannot go on in a trust state: a key that it signs with is
-// revoked. It returns nil if none is.
-func (p *settings) revokedSigner(s *registry.State, index uint64) error {
-	const next = "helm: a trust event revoked the %s that this kernel signs with: go on with helm.New and %s"
-	if _, ok := s.Key(p.keyID, registry.Kernel, index); !ok {
-		return fmt.Errorf(next, "Key", holders(s, registry.Kernel))
+// resumeLast compares the entries of a prefix with Options.Last, by the hashes that the store has.
+func (l *priorLog) resumeLast(ctx context.Context, prefix *proofgraph.Prefix) error {
+	tree, err := prefix.Tree()
+	if err != nil {
+		return err
 	}
-	if _, ok := s.Key(p.logID, registry.Log, index); !ok {
-		return fmt.Errorf(next, "LogKey", holders(s, registry.Log))
-	}
-	return nil
+	return l.last.Resume(tree, func(size uint64) (contracts.Digest, error) {
+		return rootBelow(ctx, l.options.Store, size, &tree)
+	}, l.trust)
 }
 
-// holders names the keys of a role that are not revoked.
-func holders(s *registry.State, role registry.Role) string {
-	var list []string
-	for _, k := range s.Keys(role, crypto.MaxInt) {
-		id := crypto.KeyID(k)
-		h, _ := s.Holder(id, role, crypto.MaxInt)
-		list = append(list, fmt.Sprintf("the key %v of %q", id, h.Name))
+// rootBelow returns the root of the first size entries, at least one, of those that the tree is of.
+func rootBelow(
+	ctx context.Context, store proofgraph.Store, size uint64, tree *proofgraph.Tree,
+) (root contracts.Digest, err error) {
+	if root, err = proofs.Root(ctx, store, size); err != nil {
+		return root, err
 	}
-	return strings.Join(list, " or ")
+	list, err := proofs.Consistency(ctx, store, size, tree.Size())
+	if err != nil {
+		return root, err
+	}
+	proof := make(tlog.TreeProof, len(list))
+	for i, h := range list {
+		proof[i] = tlog.Hash(h)
+	}
+	return root, tlog.CheckTree(proof, int64(tree.Size()), tlog.Hash(tree.Root()), int64(size), tlog.Hash(root))
 }

@@ -17,7 +17,7 @@ import (
 // The JSON of a Ledger, a Session and a Marks is this implementation's own. A kernel keeps it, so
 // that it need not fold the log again. It has no argument, no text and no fact in it. Two folds of
 // the same entries have the same JSON, and what UnmarshalJSON accepts need not be what MarshalJSON
-// returns: whoever reads it marshals the result again and compares.
+// returns: the reader marshals the result again and compares.
 
 var errSaved = errors.New("guardian: past: not the form of a saved fold")
 

@@ -62,7 +62,7 @@ func TestLedgerSaved(t *testing.T) {
 	assert.Error(t, new(Ledger).UnmarshalJSON([]byte(`[{"budget":"b","funds":[{"of":"AA==","spent":1}],"window":"w"}]`)))
 }
 
-// A session that was saved answers as the one that folded the entries, though both read blobs anew.
+// A session that was saved answers as the one that folded the entries.
 func TestSessionSaved(t *testing.T) {
 	t.Parallel()
 	blobs := map[contracts.Digest][]byte{}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
@@ -14,17 +15,14 @@ import (
 
 var errSaved = errors.New("not the form of a saved archivist")
 
-// A saved is what an [Archivist] knows of the first entries, without what is read again: policies,
-// and the fields of condense entries.
+// A saved is what an [Archivist] knows of the first entries, without what is read again (policies,
+// and the fields of condense entries) and without the members of all sets, which the log forgot.
 type saved struct {
-	Latest  contracts.Time   `json:"latest"`
-	Members bitset           `json:"members"`
-	Times   []contracts.Time `json:"times"`
-	Trees   [][]node         `json:"trees"`
-	Whole   []savedSet       `json:"whole,omitempty"`
+	Latest contracts.Time       `json:"latest"`
+	Times  []contracts.Time     `json:"times"`
+	Trees  [][]contracts.Digest `json:"trees"` // nodes of each
+	Whole  []savedSet           `json:"whole,omitempty"`
 }
-
-type node = contracts.Digest
 
 type savedSet struct {
 	Index   uint64 `json:"index"`
@@ -33,7 +31,7 @@ type savedSet struct {
 
 // MarshalJSON returns what the archivist knows when [Archivist.Opened] has returned nil.
 func (a *Archivist) MarshalJSON() ([]byte, error) {
-	x := saved{Latest: a.scan.latest, Members: a.bits, Times: a.scan.times}
+	x := saved{Latest: a.scan.latest, Times: a.scan.times}
 	for i := range a.scan.trees {
 		x.Trees = append(x.Trees, a.scan.trees[i].Nodes())
 	}
@@ -44,8 +42,10 @@ func (a *Archivist) MarshalJSON() ([]byte, error) {
 }
 
 // Load sets an archivist that was told of nothing to one of the first entries, which was saved.
+// tree is the log's there, and forgotten has a bit for each entry of a set: see
+// [proofgraph.Prefix].
 // Policy entries and condense entries are to be added by [Archivist.Again].
-func (a *Archivist) Load(b []byte, tree *proofgraph.Tree) error {
+func (a *Archivist) Load(b []byte, tree *proofgraph.Tree, forgotten []byte) error {
 	var x saved
 	if err := json.Unmarshal(b, &x); err != nil {
 		return err
@@ -63,7 +63,11 @@ func (a *Archivist) Load(b []byte, tree *proofgraph.Tree) error {
 		}
 		s.trees = append(s.trees, t)
 	}
-	a.bits = x.Members
+	for i, x := range forgotten {
+		for ; x != 0; x &= x - 1 {
+			a.bits.add(8*uint64(i) + uint64(bits.TrailingZeros8(x)))
+		}
+	}
 	if !a.bits.below(size) {
 		return errSaved
 	}
@@ -88,6 +92,15 @@ func (a *Archivist) Again(index uint64, st *contracts.Statement) {
 			}
 		}
 	}
+}
+
+// Hold waits until no Condense and no Drop runs, and keeps others from running until release is
+// called.
+func (a *Archivist) Hold(ctx context.Context) (release func(), err error) {
+	if err := a.lock(ctx); err != nil {
+		return nil, err
+	}
+	return a.unlock, nil
 }
 
 // Standing is called after Load and Again. It forgets the sets of which only stubs are left by now,

@@ -168,3 +168,19 @@ func OnFiles(t *testing.T, store *FaultyStore) (reopen func()) {
 		open()
 	}
 }
+
+// SaveState implements [proofgraph.Rememberer].
+func (f *FaultyStore) SaveState(ctx context.Context, state []byte) error {
+	if r, ok := f.Store.(proofgraph.Rememberer); ok {
+		return r.SaveState(ctx, state)
+	}
+	return nil
+}
+
+// State implements [proofgraph.Rememberer].
+func (f *FaultyStore) State(ctx context.Context) ([]byte, error) {
+	if r, ok := f.Store.(proofgraph.Rememberer); ok {
+		return r.State(ctx)
+	}
+	return nil, nil
+}

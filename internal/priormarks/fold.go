@@ -31,7 +31,7 @@ type Fold struct {
 	bases    []base
 	numbers  map[released]uint32 // from 1
 	runs     []released
-	changes  map[string][]change // by session, those of closed ones too
+	changes  Changes
 }
 
 // A step is an entry: its session, or none, and the run that it is the receipt of, or 0.
@@ -61,7 +61,7 @@ func New() *Fold {
 		stacks:   map[contracts.Digest]uint32{},
 		byName:   map[string]uint32{},
 		numbers:  map[released]uint32{},
-		changes:  map[string][]change{},
+		changes:  Changes{},
 	}
 }
 
@@ -218,7 +218,7 @@ func (f *Fold) Restore(
 		} else {
 			sessions[n] = open(name)
 		}
-		if !sessions[n].Resume(m, f.At(name, f.base)) {
+		if !sessions[n].Resume(m, f.changes.At(name, f.base)) {
 			return errMark
 		}
 	}
@@ -236,7 +236,7 @@ func (f *Fold) Restore(
 			if err != nil {
 				return fmt.Errorf("entry %d: %w", p, err)
 			}
-			if !m.Put(p, f.At(name, p)) {
+			if !m.Put(p, f.changes.At(name, p)) {
 				return errMark
 			}
 		}

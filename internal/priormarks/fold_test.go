@@ -268,7 +268,7 @@ func TestSaved(t *testing.T) {
 			}
 			require.NoError(t, f.Restore(m, open, sessionOf, w.read))
 			for name, s := range sessions {
-				require.Equal(t, f.At(name, uint64(to)), s.Marks(m, nil))
+				require.Equal(t, f.Changes().At(name, uint64(to)), s.Marks(m, nil))
 			}
 			return f, m
 		}
@@ -292,7 +292,7 @@ func TestSaved(t *testing.T) {
 			for i, want := range w.after {
 				var mark past.Mark
 				if Marked(w.named[i]) {
-					mark = then.At(w.named[i], uint64(i))
+					mark = then.Changes().At(w.named[i], uint64(i))
 				}
 				tainted, labels := after.Read(mark)
 				require.Equal(t, want, marks{}.and(tainted, slices.Clone(labels)...), "seed %d, entry %d", seed, i)

@@ -32,10 +32,16 @@ func (c *change) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// Changes are those of all sessions that have marks, by their names, of the closed ones too.
+type Changes map[string][]change
+
+// Changes returns those of the entries that were restored, and of a fold that was loaded.
+func (f *Fold) Changes() Changes { return f.changes }
+
 // At returns the mark that a session had just after its entry at an index, or after the last of its
-// entries before it. The entries were restored, or are those of a fold that was saved.
-func (f *Fold) At(session string, index uint64) past.Mark {
-	list := f.changes[session]
+// entries before it.
+func (x Changes) At(session string, index uint64) past.Mark {
+	list := x[session]
 	n, found := slices.BinarySearchFunc(list, index, func(c change, i uint64) int { return cmp.Compare(c.index, i) })
 	if found {
 		return list[n].mark
