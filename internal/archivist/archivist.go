@@ -24,6 +24,7 @@ type Archivist struct {
 	whole []*set             // of which members may stand whole in the store, by index
 	owed  []contracts.Digest // names of blobs that a Drop which failed did not forget
 	stubs pending            // while the log is opened: those of no set so far
+	base  uint64             // the entries below were not read: see Load
 }
 
 // A Closer is a log, or the part of one that was read.
@@ -81,7 +82,13 @@ func (a *Archivist) Condensed(
 		for i := range computed.Members() {
 			s.members.add(i)
 		}
-		if a.stubs.remove(&s.members) < c.Dropped {
+		whole := a.stubs.remove(&s.members) < c.Dropped
+		if whole && c.From < a.base { // stubs below the base were not read
+			if whole, err = a.stands(ctx, s); err != nil {
+				return nil, err
+			}
+		}
+		if whole {
 			a.whole = append(a.whole, s)
 		}
 	}

@@ -55,6 +55,7 @@ func (a *Archivist) Load(b []byte, tree *proofgraph.Tree, forgotten []byte) erro
 	if uint64(len(x.Times)) != 1+size/interval || uint64(len(x.Trees)) != 1+size/block {
 		return errSaved
 	}
+	a.base = size
 	s.size, s.tree, s.latest, s.times, s.trees = size, &own, x.Latest, x.Times, nil
 	for i, nodes := range x.Trees {
 		t, err := proofgraph.NewTree(uint64(i)*block, nodes)
