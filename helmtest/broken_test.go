@@ -18,4 +18,4 @@ type breaches struct {
 }
 
 var broken = slices.Concat(brokenAppends, brokenReads, brokenBlobs, brokenBytes, brokenConcurrently, brokenContexts,
-	brokenOpens, brokenErasers, brokenCondensers)
+	brokenOpens, brokenErasers, brokenCondensers, brokenRememberers, brokenHashes)

@@ -6,8 +6,9 @@ import (
 	"github.com/helmkernel/helm/proofgraph"
 )
 
-// Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser] and
-// [proofgraph.Condenser] if it is one. Each promise is a subtest with its name.
+// Store tests that a store keeps the contract of [proofgraph.Store], and of [proofgraph.Eraser],
+// [proofgraph.Condenser], [proofgraph.Rememberer] and [golang.org/x/mod/sumdb/tlog.HashReader] if
+// it is one. Each promise is a subtest with its name.
 //
 // place is called once for each promise. It makes a new, empty place to keep a log in, and returns
 // a function that opens the store there. That function is called again to see whether everything
@@ -72,6 +73,13 @@ var promises = []promise{
 	{"a blob that is appended while the store condenses stays", condensesNotWhatComes},
 	{"condensing that is refused, or ended, leaves entries or their stubs", condensesNothingElse},
 	{"what is condensed while others append and read is itself or its stub", condensesBeside},
+
+	{"a state stays until the next, and nothing else changes", remembers},
+	{"who may not save a state saves nothing", remembersNothing},
+	{"a state that is saved while others append and read is whole", remembersBeside},
+
+	{"hashes are those of the log's tree", readsHashes},
+	{"hashes are right while others append", readsHashesBeside},
 
 	{"random operations leave what a model has", model},
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -67,6 +69,12 @@ func model(t *trial) {
 			t.sameBlob(pool[random.IntN(len(pool))])
 		case 12:
 			t.same()
+			if _, ok := t.store.(proofgraph.Rememberer); ok {
+				remember(t, []byte(text()))
+			}
+			if _, ok := t.store.(tlog.HashReader); ok && random.IntN(4) == 0 {
+				sameHashes(t)
+			}
 		case 13:
 			t.reopen()
 		case 14:

@@ -40,6 +40,8 @@ type twin struct {
 	blobs      []string // of all batches, refused ones too
 	stored     map[string]bool
 	checkpoint []byte
+	state      []byte
+	leaves     []contracts.Digest // the hashes of the entries, also of those that are stubs
 }
 
 func begin(r reporter, open func() proofgraph.Store, short bool) *trial {
@@ -129,6 +131,7 @@ func (t *trial) conflict(b proofgraph.Batch) {
 func (w *twin) add(b proofgraph.Batch) {
 	for _, e := range b.Entries {
 		w.entries = append(w.entries, string(e))
+		w.leaves = append(w.leaves, crypto.LeafHash(e))
 	}
 	w.refuse(b)
 	for _, blob := range b.Blobs {
@@ -166,6 +169,7 @@ func (t *trial) same() {
 		t.twin.checkpoint == nil && c != nil {
 		t.Errorf("Checkpoint gives %s (%v), want %s", brief(c), err, brief(t.twin.checkpoint))
 	}
+	sameState(t)
 }
 
 func (t *trial) sameRange(from, to uint64) {

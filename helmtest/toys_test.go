@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/proofgraph"
@@ -29,6 +31,21 @@ var honest = map[string]func() func() proofgraph.Store{
 	"that condenses while it is open": closedCondensing(func(d *door) condenseFunc {
 		return func(ctx context.Context, stubs stubSeq, blobs blobSeq) error {
 			return d.pass(func() error { return d.room.Condense(ctx, stubs, blobs) })
+		}
+	}),
+	"that remembers while it is open": closedRemembering(func(d *door, r *remembering) {
+		r.save = func(ctx context.Context, b []byte) error {
+			return d.pass(func() error { return d.room.SaveState(ctx, b) })
+		}
+		r.state = func(ctx context.Context) (b []byte, err error) {
+			err = d.pass(func() error { b, err = d.room.State(ctx); return err })
+			return b, err
+		}
+	}),
+	"that has hashes while it is open": closedHashing(func(d *door) hashesFunc {
+		return func(indexes []int64) (list []tlog.Hash, err error) {
+			err = d.pass(func() error { list, err = d.room.ReadHashes(indexes); return err })
+			return list, err
 		}
 	}),
 	"with a method Close": doors(func(*hooks) {}),

@@ -71,8 +71,9 @@ func TestPrefixIsRefused(t *testing.T) {
 		change func(p *Prefix)
 		why    string
 	}{
-		"of no entries":             {func(p *Prefix) { p.Size, p.Nodes = 0, nil }, "of 0 entries"},
-		"of more than the store":    {func(p *Prefix) { p.Size, p.Nodes = 128, p.Nodes[:1] }, "of 128 entries, and the log has"},
+		"of no entries": {func(p *Prefix) { p.Size, p.Nodes = 0, nil }, "of 0 entries"},
+		"of more than the store": {func(p *Prefix) { p.Size, p.Nodes = 128, p.Nodes[:1] },
+			"of 128 entries, and the log has"},
 		"another genesis":           {func(p *Prefix) { p.Genesis = other }, "entry 0: the store has another entry"},
 		"another last":              {func(p *Prefix) { p.Last = other }, "the store has another entry"},
 		"the last of a smaller one": {func(p *Prefix) { p.Last = f.all[size-2] }, "the store has another entry"},
@@ -94,7 +95,9 @@ func TestPrefixIsRefused(t *testing.T) {
 		_, _, err := f.opens(readOnly{f.memory}, c)
 		require.ErrorContains(t, err, "prefix: ", name)
 		require.ErrorContains(t, err, x.why, name)
-		_, err = Fold(t.Context(), f.memory, Options{Origin: origin, Prefix: c, Condensed: f.options.Condensed}, f.size(), nil)
+		o := f.options
+		o.Prefix = c
+		_, err = Fold(t.Context(), f.memory, o, f.size(), nil)
 		require.ErrorContains(t, err, x.why, name)
 	}
 	_, _, err := f.opens(readOnly{f.memory}, p)
@@ -204,7 +207,8 @@ func TestBadEntriesAfterPrefix(t *testing.T) {
 					Session: "main", Receipt: &contracts.ReceiptStub{Decision: 3, Outcome: contracts.Executed},
 				}).Append(nil),
 				"one that names what is not there": (&contracts.Stub{Entry: f.all[at], Lamport: at + 1, Session: "new",
-					Parents: []contracts.Digest{crypto.Sum([]byte("nowhere"))}, Decision: &contracts.DecisionStub{Tool: "t"},
+					Parents:  []contracts.Digest{crypto.Sum([]byte("nowhere"))},
+					Decision: &contracts.DecisionStub{Tool: "t"},
 				}).Append(nil),
 			} {
 				s := f.straight()
