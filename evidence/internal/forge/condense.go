@@ -116,7 +116,10 @@ func (m *Model) termsOf(policy *Node, tool string) (after time.Duration, ok bool
 			}
 			least, after = min(least, kept), max(after, wait)
 		case "P1":
-			tools, _ := document["tools"].(Object)
+			tools, known := document["tools"].(Object)
+			if !known {
+				return 0, false
+			}
 			declared, is := tools[tool].(Object)
 			if !is {
 				continue

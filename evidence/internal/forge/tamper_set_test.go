@@ -105,6 +105,12 @@ var notInSet = map[string]func(*Model){
 		Object{"effect": "none", "input": Object{"type": "object"}}),
 	"a tool that is declared twice, once of high risk": tool("mail", "fs.list",
 		Object{"effect": "write", "input": Object{"type": "object"}, "risk": "high"}),
+	"a bundle without tools": both(unjudged, func(m *Model) {
+		m.redocument("p", "mail", func(d Object) { delete(d, "tools") })
+	}),
+	"a bundle whose tools are a list": both(unjudged, func(m *Model) {
+		m.redocument("p", "mail", func(d Object) { d["tools"] = []any{} })
+	}),
 	"a floor that is a bundle's": func(m *Model) {
 		unjudged(m)
 		m.redocument("p", "years", func(d Object) { delete(d, "condense") })
