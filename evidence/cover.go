@@ -63,6 +63,15 @@ func (p *packer) cover(ctx context.Context) error {
 
 var errDamaged = errors.New("the store changed below its checkpoint: it is damaged")
 
+// same returns an error if a line that is read again is not the one that was surveyed.
+func (p *packer) same(index uint64, line contracts.Entry) error {
+	err := p.log.same(index, line)
+	if err == errChanged {
+		return errDamaged
+	}
+	return err
+}
+
 // again returns lines that were read before. It reads some at a time: a store may have to do one
 // thing at a time.
 func (p *packer) again(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
@@ -70,8 +79,8 @@ func (p *packer) again(ctx context.Context, from, to uint64) iter.Seq2[contracts
 		for at := from; at < to; at += packItems {
 			var lines []contracts.Entry
 			for e, err := range p.store.Entries(ctx, at, min(at+packItems, to)) {
-				if err == nil && !p.log.is(at+uint64(len(lines)), e) {
-					err = errDamaged
+				if err == nil {
+					err = p.same(at+uint64(len(lines)), e)
 				}
 				if err != nil {
 					yield(nil, err)

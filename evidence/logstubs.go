@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -46,13 +47,24 @@ func (l *log) findStub(index uint64) (int, bool) {
 	})
 }
 
-// is reports whether a line that is read again is the one that was folded.
-func (l *log) is(index uint64, line contracts.Entry) bool {
+// errLetGo says that something is not there any more: the store has let go of it, or erased it,
+// since it was first read.
+var errLetGo = errors.New("it was let go of, or erased, in the meantime: read the log again")
+
+// mostAgain is how often a store is read from its first entry again because of errLetGo.
+const mostAgain = 16
+
+// same returns an error if a line that is read again is not the one that was folded. It is errLetGo
+// if it is a stub by now, and errChanged for any other line.
+func (l *log) same(index uint64, line contracts.Entry) error {
 	hash := crypto.LeafHash(line)
-	if s := l.stub(index); s != nil {
-		return s.line == halfOf(hash)
+	switch s := l.stub(index); {
+	case s != nil && s.line == halfOf(hash), s == nil && hash == l.index.Hash(index):
+		return nil
+	case s == nil && contracts.IsStub(line):
+		return errLetGo
 	}
-	return hash == l.index.Hash(index)
+	return errChanged
 }
 
 // has reports whether the log has an entry of that hash, or its stub.

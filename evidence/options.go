@@ -66,8 +66,8 @@ type Options struct {
 
 	// Progress is called with how far the verification is, on the goroutine of the caller and about
 	// once per MiB of entries: done out of total, in bytes of entries.jsonl, or in entries of a
-	// store. When all checks have passed it is called with done equal to total. If it is nil, it is
-	// not called.
+	// store, which may have to be read from the beginning again. When all checks have passed it is
+	// called with done equal to total. If it is nil, it is not called.
 	Progress func(done, total uint64)
 
 	// Level is the level that is asked for; the report has it as Asked. Zero is Witnessed if there

@@ -85,7 +85,7 @@ func (p *Pack) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 				err = endOf(ctx)
 			case err != nil:
 				err = p.packed.unreadable(nil, err)
-			case !p.log.is(i, b):
+			case p.log.same(i, b) != nil:
 				err = p.packed.unreadable(nil, errChanged)
 			}
 			if err != nil {

@@ -53,8 +53,8 @@ func (x *rereader) line(index uint64) ([]byte, *Error) {
 	if err == nil {
 		b, err = x.memory().line(x.marks[index/stride], int(index%stride))
 	}
-	if err == nil && !x.log.is(index, b) {
-		err = errChanged
+	if err == nil {
+		err = x.log.same(index, b)
 	}
 	if err != nil {
 		return nil, x.from.unreadable(nil, err)
@@ -102,8 +102,8 @@ func (x *rereader) lines(from, to uint64) iter.Seq2[contracts.Entry, error] {
 			if err == nil {
 				err = x.ctx.Err()
 			}
-			if err == nil && !x.log.is(at, b) {
-				err = errChanged
+			if err == nil {
+				err = x.log.same(at, b)
 			}
 			if err != nil {
 				yield(nil, x.from.unreadable(nil, err))
@@ -128,15 +128,19 @@ func (x *rereader) inputsOf(index uint64, d contracts.Digest) (*contracts.Inputs
 	}
 	m := x.memory()
 	b, i, f := x.blobs.content(d, m)
-	if f == nil && i != noBlob {
+	err := errChanged
+	switch {
+	case f != nil && f.Check != ErrBlob:
+		return nil, f
+	case f == nil && i == noBlob:
+		err = errLetGo
+	case f == nil:
 		if in, err := m.inputs.Inputs(b); err == nil {
 			return in, nil
 		}
-	} else if f != nil && f.Check != ErrBlob {
-		return nil, f
 	}
 	if x.blobs.bad == nil {
-		return nil, x.from.unreadable(&d, errChanged)
+		return nil, x.from.unreadable(&d, err)
 	}
 	return nil, nil
 }
@@ -154,6 +158,8 @@ func (x *rereader) said(d contracts.Digest, faded bool) ([]byte, *Error) {
 		return bytes.Clone(b), nil
 	case f != nil && f.Check != ErrBlob:
 		return nil, f
+	case x.blobs.bad == nil && !faded && f == nil:
+		return nil, x.from.unreadable(&d, errLetGo)
 	case x.blobs.bad == nil && !faded:
 		return nil, x.from.unreadable(&d, errChanged)
 	}

@@ -18,10 +18,17 @@ import (
 // and blobs that no entry names cannot be seen in it. Nothing that the store says is believed: a
 // store that fails, lies or panics is an error, and never a success. If another process has the
 // kernel, open the store to be read (filestore.OpenReadOnly); a store that a kernel of this process
-// writes to may be given too. VerifyStore ends when ctx does; a nil ctx never ends.
+// writes to may be given too. If the store lets go of entries or erases blobs meanwhile that
+// VerifyStore has read, it reads them all again, some times, and the report is of what is left.
+// VerifyStore ends when ctx does; a nil ctx never ends.
 func VerifyStore(ctx context.Context, s proofgraph.Store, o Options) (Report, error) {
-	v := newVerifier(ctx, o)
-	return v.answer(v.inStore(s))
+	for again := 0; ; again++ {
+		v := newVerifier(ctx, o)
+		err := v.inStore(s)
+		if again == mostAgain || !errors.Is(err, errLetGo) {
+			return v.answer(err)
+		}
+	}
 }
 
 // inStore verifies a store.

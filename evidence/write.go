@@ -24,8 +24,9 @@ import (
 // entry that a stub is of is not below the checkpoint's size, the error is [ErrCondensed]. Write
 // reads the store twice, up to four blobs at a time if there are processors for it, and the ranges
 // of condense entries once more if there are stubs. It holds 40 bytes a blob, some 64 an entry, and
-// a few MiB, or four blobs if these are longer. After an error, the bytes that it wrote are no
-// pack. A nil ctx never ends.
+// a few MiB, or four blobs if these are longer. If the store lets go of an entry or erases a blob
+// after Write has begun to write, that is an error: write again. After an error, the bytes that it
+// wrote are no pack. A nil ctx never ends.
 //
 // Write verifies no signatures but those of trust events: that is for those who receive the pack.
 func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Signer) error {
@@ -43,9 +44,16 @@ func Write(ctx context.Context, w io.Writer, s proofgraph.Store, key crypto.Sign
 	if err != nil {
 		return fmt.Errorf("evidence: write: %w", err)
 	}
-	p := packer{store: s, key: key, public: public, named: map[contracts.Digest]entry.Role{}}
-	if err := p.survey(ctx); err != nil {
-		return fmt.Errorf("evidence: write: %w", err)
+	var p packer
+	for again := 0; ; again++ {
+		p = packer{store: s, key: key, public: public, named: map[contracts.Digest]entry.Role{}}
+		err := p.survey(ctx)
+		if err == nil {
+			break
+		}
+		if again == mostAgain || !errors.Is(err, errLetGo) {
+			return fmt.Errorf("evidence: write: %w", err)
+		}
 	}
 	if err := p.write(ctx, w); err != nil {
 		return fmt.Errorf("evidence: write: %w", err)
@@ -133,10 +141,15 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 	h := ustar.Header([]byte(ustar.Members[ustar.Entries]), size)
 	w.Write(h[:])
 	sum := crypto.NewSum()
+	index := uint64(0)
 	for e, err := range p.store.Entries(ctx, 0, p.size) {
+		if err == nil && contracts.IsStub(e) && p.log.stub(index) == nil {
+			err = errLetGo
+		}
 		if err != nil {
 			return fmt.Errorf("entries: %w", err)
 		}
+		index++
 		sum.Write(e)
 		sum.Write(lineEnd)
 		w.Write(e)

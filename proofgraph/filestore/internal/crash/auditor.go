@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +20,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
@@ -33,8 +36,9 @@ type auditor struct {
 const (
 	auditorDirectory = "HELM_CRASH_AUDITOR"
 
-	orderOpen = "open" // the log
-	orderLook = "look" // at what is open: verify it, copy it, and verify the copy
+	orderOpen = "open"  // the log
+	orderLook = "look"  // at what is open: verify it, as far as the last entry
+	orderGoOn = "go on" // verify the rest, copy the log, and verify the copy
 )
 
 // hire starts an auditor of the log in a directory. It ends with the test.
@@ -51,8 +55,8 @@ func hire(t *testing.T, dir string) *auditor {
 	return &auditor{in, bufio.NewReader(out)}
 }
 
-// does has the auditor follow an order, and returns how many stubs it has seen: in the log and in
-// the copy.
+// does has the auditor follow an order, and returns how many stubs it has seen when it has gone on:
+// in the log and in the copy.
 func (a *auditor) does(order string) (log, copied uint64, err error) {
 	if _, err := fmt.Fprintln(a.in, order); err != nil {
 		return 0, 0, err
@@ -75,7 +79,8 @@ func Auditor(t *testing.T) {
 	}
 	var s Store
 	looks := 0
-	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+	orders := bufio.NewScanner(os.Stdin)
+	for orders.Scan() {
 		var log, copied uint64
 		var err error
 		switch orders.Text() {
@@ -83,7 +88,10 @@ func Auditor(t *testing.T) {
 			s, err = View(disk.OS{}, dir)
 		case orderLook:
 			looks++
-			log, copied, err = look(s, dir, fmt.Sprintf("%s copy %d", dir, looks))
+			log, copied, err = look(&pausing{Store: s, pause: func() {
+				fmt.Println("seen", 0, 0)
+				orders.Scan()
+			}}, dir, fmt.Sprintf("%s copy %d", dir, looks))
 		}
 		if err != nil {
 			fmt.Printf("%q\n", err)
@@ -93,11 +101,33 @@ func Auditor(t *testing.T) {
 	}
 }
 
+// A pausing is a store that pauses before its last entry is read, once.
+type pausing struct {
+	Store
+	pause func()
+}
+
+func (p *pausing) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		at := from
+		for e, err := range p.Store.Entries(ctx, from, to) {
+			if at++; from == 0 && at == to && p.pause != nil {
+				p.pause()
+				p.pause = nil
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // look verifies a log that is open, and a copy of it. The copy of a log whose files were written
 // again meanwhile is made of the log that is opened again.
-func look(s Store, dir, to string) (log, copied uint64, err error) {
+func look(p *pausing, dir, to string) (log, copied uint64, err error) {
+	s := p.Store
 	defer s.Close()
-	if log, err = stubsIn(s); err != nil {
+	if log, err = stubsIn(p); err != nil {
 		return 0, 0, fmt.Errorf("the log: %w", err)
 	}
 	type copier interface {
@@ -128,7 +158,7 @@ func look(s Store, dir, to string) (log, copied uint64, err error) {
 }
 
 // stubsIn verifies a log and returns how many stubs it has.
-func stubsIn(s Store) (n uint64, err error) {
+func stubsIn(s proofgraph.Store) (n uint64, err error) {
 	r, err := evidence.VerifyStore(context.Background(), s, evidence.Options{Trust: trustState, Origin: origin})
 	if err != nil || !r.Success(evidence.Logged) {
 		return 0, fmt.Errorf("%v: %w", r.Level, err)
@@ -140,7 +170,8 @@ func stubsIn(s Store) (n uint64, err error) {
 }
 
 // OtherProcess has another process verify and copy a log while Kernel.Drop writes its files again:
-// it opens the log before a file is replaced and looks at it after that, each time.
+// each file is replaced when that process has read all entries and not the ranges, which it reads
+// then.
 func OtherProcess(t *testing.T) {
 	t.Parallel()
 	g := newLetGo(t)
@@ -150,14 +181,15 @@ func OtherProcess(t *testing.T) {
 	a := hire(t, dir)
 	var seen, copies []uint64
 	looks := func(during func() error) error {
-		_, _, err := a.does(orderOpen)
-		if err != nil {
-			return err
+		for _, order := range []string{orderOpen, orderLook} {
+			if _, _, err := a.does(order); err != nil {
+				return err
+			}
 		}
 		if err := during(); err != nil {
 			return err
 		}
-		log, copied, err := a.does(orderLook)
+		log, copied, err := a.does(orderGoOn)
 		assert.NoError(t, err)
 		seen, copies = append(seen, log), append(copies, copied)
 		return nil
