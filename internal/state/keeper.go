@@ -30,6 +30,8 @@ type Keeper struct {
 	make   func(ctx context.Context, last bool) (size uint64, err error)
 	failed func(error) // is called with its errors
 
+	patience time.Duration // how long Close waits
+
 	mu     sync.Mutex    // protects all below
 	size   uint64        // entries of the state in the store; 0 if there is none
 	busy   chan struct{} // closed when the goroutine that makes one ends; nil if there is none
@@ -39,7 +41,7 @@ type Keeper struct {
 
 // NewKeeper returns a keeper that has states made by that function. One runs at a time.
 func NewKeeper(make func(ctx context.Context, last bool) (uint64, error), failed func(error)) *Keeper {
-	return &Keeper{make: make, failed: failed}
+	return &Keeper{make: make, failed: failed, patience: patience}
 }
 
 // Kept notes that the state in the store is of that many entries.
@@ -96,7 +98,7 @@ func (k *Keeper) Close(sealed bool) {
 	if k == nil {
 		return
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(k.patience)
 	defer timer.Stop()
 	k.mu.Lock()
 	k.closed = true

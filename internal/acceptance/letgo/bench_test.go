@@ -74,6 +74,13 @@ budgets: [{id: day, tools: [save], limit: 1000000000, cost: 1, per: tenant, wind
 	return w
 }
 
+// A stateless is a store that keeps no state.
+type stateless struct{ *proofgraph.Memory }
+
+func (stateless) SaveState(context.Context, []byte) error { return nil }
+
+func (stateless) State(context.Context) ([]byte, error) { return nil, nil }
+
 func heap() float64 {
 	runtime.GC()
 	runtime.GC()
@@ -103,7 +110,7 @@ func BenchmarkLettingGo(b *testing.B) {
 	for range b.N {
 		var gone, kept, held [2]float64
 		for i, n := range []int{*entries / 2, *entries} {
-			w := busy(b, struct{ *proofgraph.Memory }{proofgraph.NewMemory()}, n, 20*(i+1)) // which holds no log
+			w := busy(b, stateless{proofgraph.NewMemory()}, n, 20*(i+1)) // which holds no log
 			_, whole := w.inUse()
 			size := float64(len(lines(b, w.store)))
 			began := time.Now()
@@ -128,5 +135,36 @@ func BenchmarkLettingGo(b *testing.B) {
 		}
 		b.ReportMetric((held[1]-held[0]-48*(kept[1]-kept[0]))/(gone[1]-gone[0]), "B/gone")
 		b.ReportMetric(held[0]/float64(*entries/2/40), "B/session-with-its-entries")
+	}
+}
+
+// BenchmarkRemembering reports what New takes and holds with a state and without one, and the first
+// New after so many entries, which makes one.
+func BenchmarkRemembering(b *testing.B) {
+	ctx := context.Background()
+	for range b.N {
+		w := busy(b, proofgraph.NewMemory(), *entries, 20)
+		m := w.store.(*proofgraph.Memory)
+		size := float64(len(lines(b, m)))
+		for _, way := range []string{"whole", "makes-one", "state", "state"} {
+			w.store = m
+			switch way {
+			case "whole":
+				w.store = stateless{m}
+			case "makes-one":
+				require.NoError(b, m.SaveState(ctx, nil))
+			}
+			w.options.Store = w.store
+			bytes, took := w.inUse()
+			b.ReportMetric(took.Seconds()*1000, "ms-New-"+way)
+			b.ReportMetric(bytes/size, "B/entry-"+way)
+			began := time.Now()
+			require.NoError(b, w.kernel.Close())
+			b.ReportMetric(time.Since(began).Seconds()*1000, "ms-Close-"+way)
+		}
+		saved, err := m.State(ctx)
+		require.NoError(b, err)
+		b.ReportMetric(float64(len(saved))/size, "B/entry-of-the-state")
+		b.ReportMetric(size, "entries")
 	}
 }

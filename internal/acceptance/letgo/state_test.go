@@ -3,6 +3,8 @@ package letgo
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -94,6 +96,15 @@ func (w *world) stateAt(base proofgraph.Store, n int, from []byte) []byte {
 	return store.state
 }
 
+// again returns the story with a future of its own, which is the same for the same seed.
+func (s *story) again(seed uint64) *story {
+	next := *s
+	next.Rand = rand.New(rand.NewPCG(seed, 0))
+	next.refs = append([]contracts.Ref{}, s.refs...)
+	next.closed = maps.Clone(s.closed)
+	return &next
+}
+
 // alike goes on with the story over each of the stores, and fails the test if other entries come of
 // it than over the first one.
 func (w *world) alike(s *story, steps int, size int, what string, stores ...proofgraph.Store) {
@@ -101,15 +112,8 @@ func (w *world) alike(s *story, steps int, size int, what string, stores ...proo
 	again := s.Int64()
 	var want []contracts.Entry
 	for n, store := range stores {
-		next := *s
-		next.Rand = rand.New(rand.NewPCG(uint64(again), 0))
-		next.refs = append([]contracts.Ref{}, s.refs...)
-		next.closed = map[string]bool{}
-		for name := range s.closed {
-			next.closed[name] = true
-		}
 		x, events := w.quiet(store)
-		x.tell(&next, steps)
+		x.tell(s.again(uint64(again)), steps)
 		got := lines(w, store)[size:]
 		if require.Empty(w, events(), "%s, store %d", what, n); n == 0 {
 			want = got
@@ -245,5 +249,56 @@ func TestFromAStateOfACondensedLog(t *testing.T) {
 			x.verify()
 		}
 		require.NoError(t, w.kernel.Close())
+	}
+}
+
+// A state is made while calls go on, after a checkpoint that many entries are before, and by a New
+// that had to read so many: the next New takes it.
+func TestStatesOfManyEntries(t *testing.T) {
+	race.Alone(t)
+	t.Parallel()
+	store := &keeping{fork: newFork(t, proofgraph.NewMemory())}
+	w := busy(t, store, 66_000, 20)
+	_, err := w.kernel.Checkpoint(context.Background())
+	require.NoError(t, err)
+	for saves := 0; saves == 0; time.Sleep(time.Millisecond) {
+		store.mu.Lock()
+		saves = store.saves
+		store.mu.Unlock()
+	}
+	live := store.state
+	w.quietly(1)
+	require.NoError(t, w.kernel.Close())
+	require.Equal(t, 2, store.saves, "and of the entries since")
+	size := len(lines(t, store))
+	again := newFork(t, store)
+	for _, from := range [][]byte{nil, live} {
+		k := &keeping{fork: newFork(t, store), state: from}
+		x, events := w.quiet(k)
+		require.NoError(t, x.kernel.Close())
+		require.Empty(t, events())
+		require.Equal(t, 1, k.saves, "New makes one of so many, and then Close none; of few Close does")
+		require.True(t, bytes.Equal(store.state, k.state))
+	}
+	var want []contracts.Entry
+	for _, base := range []proofgraph.Store{again, store, &keeping{fork: newFork(t, store), state: live}} {
+		x, events := w.quiet(base)
+		x.quietly(3)
+		require.Empty(t, events())
+		if got := lines(t, base)[size:]; want == nil {
+			want = got
+			require.Len(t, want, 6)
+		} else {
+			require.Equal(t, want, got)
+		}
+		require.NoError(t, x.kernel.Close())
+	}
+}
+
+// quietly makes n calls of a busy world.
+func (w *world) quietly(n int) {
+	w.Helper()
+	for i := range n {
+		w.mustCall("quiet", "save", fmt.Sprintf(`{"text":"%d"}`, i))
 	}
 }

@@ -112,7 +112,7 @@ func (w *world) over(store proofgraph.Store) *world {
 	o.options.Store, o.store = store, store
 	o.options.Now = func() time.Time { return time.UnixMilli(o.now.Load()) }
 	o.options.Drivers = map[string]executor.Driver{}
-	for _, tool := range tools {
+	for tool := range w.options.Drivers {
 		o.options.Drivers[tool] = helm.Func(o.run)
 	}
 	o.open()
