@@ -228,6 +228,24 @@ func TestOpenDecision(t *testing.T) {
 	}
 }
 
+// TestOpenStub: what is left of a receipt or of a decision that a log let go of is neither.
+func TestOpenStub(t *testing.T) {
+	t.Parallel()
+	kernel, state := key(t, "kernel"), trust(t, nil)
+	ran := statement(kernel, build(t, Result{Reason: contracts.ReasonAllow, Output: []byte("1"), Form: "jcs"}))
+	judged := statement(kernel, nil)
+	judged.Seq, judged.Decision = 3, allow()
+	for _, st := range []*contracts.Statement{ran, judged} {
+		stub := contracts.NewStub(st, sign(t, kernel, st).Hash(), 1).Append(nil)
+		_, err := new(contracts.Reader).Stub(stub)
+		require.NoError(t, err)
+		r, err := Open(stub, state, 7)
+		assert.True(t, err != nil && r.Outcome == "", "%v", err)
+		d, err := OpenDecision(stub, state, 6)
+		assert.True(t, err != nil && d.Verdict != contracts.Allow, "%v", err)
+	}
+}
+
 // However a run ends, its charges stay, in their order.
 func TestChargesStay(t *testing.T) {
 	t.Parallel()

@@ -75,6 +75,39 @@ func TestFlippedBits(t *testing.T) {
 	p.atLeast(1900)
 }
 
+// TestFlippedStubs flips bits of stubs alone, in a pack whose manifest a kernel key has signed again
+// over what is there.
+func TestFlippedStubs(t *testing.T) {
+	t.Parallel()
+	race.Alone(t)
+	w := newCondensed(t)
+	m := w.apart(t)
+	whole := Untar(t, w.pack)[EntriesAt].Body
+	refused, tried := map[error]int{}, 0
+	step := 29 * Sample(3)
+	for _, name := range condensedSet {
+		stub := m.The(name).stub
+		at := bytes.Index(whole, stub)
+		require.Positive(t, at)
+		for bit := 0; bit < 8*len(stub); bit += step {
+			changed := bytes.Clone(whole)
+			changed[at+bit/8] ^= 1 << (bit % 8)
+			if changed[at+bit/8] == '\n' {
+				continue
+			}
+			forged := w.apart(t)
+			lines(func(*Model, [][]byte) [][]byte { return slices.Collect(bytes.Lines(changed)) })(forged)
+			r, err := verifyBytes(t, forged.Build(), w.o)
+			require.Error(t, err, "bit %d of the stub of %s", bit, name)
+			tried++
+			refused[r.Fault.Check]++
+		}
+	}
+	t.Logf("%d cases: %v", tried, refused)
+	assert.True(t, tried >= 500/Sample(3) && refused[errGap] > 0 && refused[errManifest]+refused[errSignature] == 0,
+		"%v", refused)
+}
+
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	p := newProperty(t, "X02")
