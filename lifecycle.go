@@ -126,6 +126,12 @@ func (f *inflight) done() bool {
 // calls Close did not wait for, how many goroutines of drivers that were abandoned, at their time
 // limit, still run, and whether a last checkpoint of Options.Checkpoint could not be made.
 //
+// If the store is a [proofgraph.Rememberer] Close leaves a state in it: what the kernel's folds
+// hold of the log, signed by Key, from which the next New goes on. It has no arguments, outputs or
+// texts. One is also made while calls go on, after a checkpoint, when 65,536 entries and an eighth
+// of those before it are after the last. Close waits at most 10 seconds for it. If it fails there
+// is an [Event] with Why "state", and no error.
+//
 // Closing the kernel that [New] made closes all that were narrowed from it, and waits for their
 // calls too. A narrowed kernel closes itself alone: not its parent, nor those narrowed from it.
 // Calls that its Close did not wait for are recorded when they end.

@@ -120,7 +120,8 @@ type Checkpoints struct {
 }
 
 // An Event reports a call to an observer. It has no arguments and no outputs, but Why may name a
-// member of the arguments. That of a checkpoint which failed has Why and Err alone, and so no Tool.
+// member of the arguments. That of a checkpoint which failed, with Why "checkpoint", and that of a
+// state which could not be made or taken, with Why "state", have Why and Err alone, and so no Tool.
 type Event struct {
 	Tool    string
 	Session string

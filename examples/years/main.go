@@ -5,9 +5,10 @@
 //
 //	go run ./examples/years [-days N]
 //
-// It prints what each log takes on disk, and how long a kernel takes to go on with it, at the end
-// of each year. Last, a customer of the first day has the call of then proved, of which the log has
-// a hash alone: the customer kept the receipt.
+// It prints what each log takes on disk, and how long a kernel takes to go on with it, reading it
+// or from the state that the kernel before has left, at the end of each year. Last, a customer of
+// the first day has the call of then proved, of which the log has a hash alone: the customer kept
+// the receipt.
 package main
 
 import (

@@ -19,7 +19,7 @@ func TestYears(t *testing.T) {
 	require.Zero(t, start(t.Context(), []string{"-days", "100"}, &out, &errs), "%s%s", &out, &errs)
 	require.Empty(t, errs.String())
 	t.Log(out.String())
-	row := regexp.MustCompile(`(?m)^ +0[.]3 +(\d+) +(\d+) MiB +[\d.]+ ms +(\d+) MiB +[\d.]+ ms +(\d+)$`).
+	row := regexp.MustCompile(`(?m)^ +0[.]3 +(\d+) +(\d+) MiB +[\d.]+ ms +[\d.]+ ms +(\d+) MiB +[\d.]+ ms +[\d.]+ ms +(\d+)$`).
 		FindStringSubmatch(out.String())
 	require.NotNil(t, row, "%s", &out)
 	number := func(i int) int {

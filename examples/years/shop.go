@@ -62,10 +62,18 @@ func newShop(name, dir string, c *clock) (*shop, error) {
 	return &shop{name: name, dir: filepath.Join(dir, filepath.Base(name)), key: key, policy: stack, clock: c}, nil
 }
 
-// open begins the log or goes on with it, and returns how long [helm.New] took.
-func (s *shop) open() (took time.Duration, err error) {
+// A stateless is a store whose kernel reads the whole log.
+type stateless struct{ proofgraph.Store }
+
+// open begins the log or goes on with it, and returns how long [helm.New] took. The kernel goes on
+// from the state that the one before has left, if there is one, or else reads the whole log.
+func (s *shop) open(fromState bool) (took time.Duration, err error) {
 	if s.store, err = filestore.Open(s.dir, filestore.Options{}); err != nil {
 		return 0, err
+	}
+	var store proofgraph.Store = s.store
+	if !fromState {
+		store = stateless{store}
 	}
 	tool := helm.Func(func(context.Context, json.RawMessage) (json.RawMessage, error) { // stands for the real ones
 		return json.RawMessage(`"done"`), nil
@@ -75,7 +83,7 @@ func (s *shop) open() (took time.Duration, err error) {
 		Policy:     s.policy,
 		Key:        s.key,
 		Origin:     s.name,
-		Store:      s.store,
+		Store:      store,
 		Drivers:    map[string]executor.Driver{"order.read": tool, "order.note": tool, "refund.pay": tool},
 		Checkpoint: s.checkpoint,
 		Now:        s.clock.Now,

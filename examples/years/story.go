@@ -35,7 +35,7 @@ func begin(dir string) (s *story, err error) {
 	}
 	s.condensed.checkpoint = helm.Checkpoints{Witnesses: s.policy.Keys(), Quorum: s.policy.Quorum}
 	for _, x := range []*shop{s.whole, s.condensed} {
-		if _, err := x.open(); err != nil {
+		if _, err := x.open(true); err != nil {
 			return nil, err
 		}
 	}

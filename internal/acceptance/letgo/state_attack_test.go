@@ -59,8 +59,8 @@ func told(t testing.TB, seed uint64, steps int) (w *world, s *story, saved []byt
 	return w, s, saved
 }
 
-// mustRefuse fails the test if a kernel takes a state, or is another for having found it: it reports
-// it, reads the whole log, and leaves the same entries as one that found none.
+// mustRefuse fails the test if a kernel takes a state, or is another for having found it: it must
+// report it, read the whole log, and leave the same entries as one that found none.
 func (w *world) mustRefuse(s *story, what string, store *keeping) {
 	w.Helper()
 	size, err := store.Size(context.Background())

@@ -188,8 +188,8 @@ func TestFromAState(t *testing.T) {
 	assert.Greater(t, open, 2, "logs that ended with a decision")
 }
 
-// So it is of a log that was condensed, before the state or after it, and of which entries have gone
-// since the state was made.
+// So it is of a log that was condensed, before the state or after it, and of which entries have
+// gone since the state was made.
 func TestFromAStateOfACondensedLog(t *testing.T) {
 	race.Alone(t)
 	t.Parallel()
