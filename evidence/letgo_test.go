@@ -22,22 +22,24 @@ const day = contracts.Time(86_400_000)
 // A letGoer writes condense entries into the log of a maker, and knows their sets.
 type letGoer struct {
 	testing.TB
-	m        *forge.Maker
-	reader   contracts.Reader
-	lines    []contracts.Entry
-	tree     proofgraph.Tree
-	roots    []contracts.Digest // by size
-	latest   []contracts.Time   // of the entries below an index
-	closed   map[string]uint64  // sizes from which on sessions are
-	policies map[contracts.Digest]uint64
-	terms    map[uint64]*condense.Terms
-	stubs    map[uint64][]byte // of all sets
-	latest0  bool              // lie: the entries below a range have no times
+	m         *forge.Maker
+	reader    contracts.Reader
+	lines     []contracts.Entry
+	tree      proofgraph.Tree
+	roots     []contracts.Digest // by size
+	latest    []contracts.Time   // of the entries below an index
+	closed    map[string]uint64  // sizes from which on sessions are
+	policies  map[contracts.Digest]uint64
+	decisions map[contracts.Digest]uint64
+	terms     map[uint64]*condense.Terms
+	stubs     map[uint64][]byte // of all sets
+	latest0   bool              // lie: the entries below a range have no times
 }
 
 func newLetGoer(t testing.TB, m *forge.Maker) *letGoer {
 	return &letGoer{TB: t, m: m, roots: []contracts.Digest{{}}, latest: []contracts.Time{0},
-		closed: map[string]uint64{}, policies: map[contracts.Digest]uint64{}, terms: map[uint64]*condense.Terms{},
+		closed: map[string]uint64{}, policies: map[contracts.Digest]uint64{}, decisions: map[contracts.Digest]uint64{},
+		terms: map[uint64]*condense.Terms{},
 		stubs: map[uint64][]byte{}}
 }
 
@@ -54,6 +56,8 @@ func (x *letGoer) read() uint64 {
 		switch {
 		case st.Close != nil:
 			x.closed[st.Session] = index + 1
+		case st.Decision != nil:
+			x.decisions[e.Hash()] = index
 		case st.Policy != nil:
 			var docs []condense.Document
 			for _, d := range st.Policy.Documents {
@@ -99,9 +103,15 @@ func (x *letGoer) letGo(from, to uint64) contracts.Digest {
 	set := r.Set()
 	require.NotZero(x, set.Dropped)
 	for i := range set.Members() {
-		stub, err := set.Stub(i, x.lines[i])
+		st, err := entry.Open(&x.reader, x.lines[i])
 		require.NoError(x, err)
-		x.stubs[i] = stub
+		var names uint64
+		if st.Decision != nil {
+			names = x.policies[st.Decision.PolicyHash]
+		} else {
+			names = x.decisions[st.Receipt.DecisionHash]
+		}
+		x.stubs[i] = contracts.NewStub(st, x.lines[i].Hash(), names).Append(nil)
 	}
 	st := &contracts.Statement{Condense: &contracts.Condense{Dropped: set.Dropped, From: from,
 		Root: x.roots[to], Size: size, Stubs: set.Stubs, To: to, Until: now}}

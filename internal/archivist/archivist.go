@@ -22,6 +22,7 @@ type Archivist struct {
 	scan  scan
 	bits  bitset             // the members of all sets
 	whole []*set             // of which members may stand whole in the store, by index
+	left  uint64             // no entry below may go with a later set
 	owed  []contracts.Digest // names of blobs that a Drop which failed did not forget
 	stubs pending            // while the log is opened: those of no set so far
 	base  uint64             // the entries below were not read: see Load

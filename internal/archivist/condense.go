@@ -5,13 +5,13 @@ import (
 	"iter"
 
 	"github.com/helmkernel/helm/contracts"
-	"github.com/helmkernel/helm/internal/condense"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
 const (
 	least  = 1024               // members of a set
 	window = contracts.MaxRange // entries that are looked at together
+	part   = 1 << 16            // entries that a range has more or less, if not all in a window go
 )
 
 // A Writer writes a condense entry with that set, which the log then forgets, and returns when it
@@ -38,12 +38,15 @@ func (a *Archivist) Condense(
 	if err := a.scan.advance(ctx, size); err != nil {
 		return Written{}, err
 	}
-	for from := uint64(0); from < size; {
-		s, next, err := a.find(ctx, log, from, size, until)
+	left := size
+	for from := a.left; from < size; {
+		f, err := a.find(ctx, log, from, size, until)
 		if err != nil {
 			return Written{}, err
 		}
-		if from = next; s == nil {
+		left, from = min(left, f.left), f.next
+		s := f.set
+		if s == nil {
 			continue
 		}
 		ref, err := write(&s.fields, s.members.all())
@@ -55,72 +58,65 @@ func (a *Archivist) Condense(
 		a.whole = append(a.whole, s)
 		w.Entries, w.Members = append(w.Entries, ref), w.Members+s.fields.Dropped
 	}
+	a.left = left
 	return w, nil
 }
 
-// find returns the set of a range in the window that begins at from, and where to look next. It
-// returns nil if no range has members enough.
+// A found is what was found in a window.
+type found struct {
+	set  *set   // nil if no range has members enough
+	left uint64 // the first entry that may go later
+	next uint64 // where to look next
+}
+
+// find returns the set of a range in the window that begins at from.
 func (a *Archivist) find(
 	ctx context.Context, log Closer, from, size uint64, until contracts.Time,
-) (s *set, next uint64, err error) {
+) (f found, err error) {
 	to := min(from+window, size)
+	f.left = to
 	for { // the range gets smaller
 		computed, err := a.compute(ctx, log, from, to, size, until)
 		if err != nil {
-			return nil, 0, err
+			return f, err
 		}
-		first, last, ok := best(computed.Members(), from, to)
-		if !ok {
-			return nil, to, nil
+		f.left, f.next = min(f.left, computed.Left), to
+		if computed.Dropped == 0 {
+			return f, nil
 		}
-		if first != from || last != to { // a call that is not all in it, and the last one of main, may go no more
-			from, to = first, last
-			continue
+		first, last := computed.Least()
+		if !worth(computed.Dropped, last-first) {
+			f.left = min(f.left, first)
+			var ok bool
+			if from, to, ok = best(computed.Members(), from, to); !ok {
+				return f, nil
+			}
+			continue // a call that is not all in it, and the last one of main, may go no more
 		}
-		if computed, from, to, err = a.tighten(ctx, log, computed, from, to, size, until); err != nil {
-			return nil, 0, err
-		}
-		root, err := a.scan.rootAt(ctx, to)
+		root, err := a.scan.rootAt(ctx, last)
 		if err != nil {
-			return nil, 0, err
+			return f, err
 		}
-		s := &set{members: bitsFrom(from), fields: contracts.Condense{Dropped: computed.Dropped, From: from,
-			Root: root, Size: size, Stubs: computed.Stubs, To: to, Until: until}}
+		f.set = &set{members: bitsFrom(first), fields: contracts.Condense{Dropped: computed.Dropped, From: first,
+			Root: root, Size: size, Stubs: computed.Stubs, To: last, Until: until}}
 		for i := range computed.Members() {
-			s.members.add(i)
+			f.set.members.add(i)
 		}
-		return s, last, nil
+		return f, nil
 	}
-}
-
-// tighten cuts off what has no members at both ends of a range, so that little is read again by who
-// reads the condense entry. It leaves the end where the last of main would become another.
-func (a *Archivist) tighten(
-	ctx context.Context, log Closer, s *condense.Set, from, to, size uint64, until contracts.Time,
-) (*condense.Set, uint64, uint64, error) {
-	first, last := to, from
-	for i := range s.Members() {
-		first, last = min(first, i), i
-	}
-	tight, err := a.compute(ctx, log, first, last+1, size, until)
-	if err == nil && tight.Dropped == s.Dropped {
-		return tight, first, last + 1, nil
-	}
-	return s, first, to, err
 }
 
 // worth reports whether a range may have a condense entry of this kernel.
 func worth(members, entries uint64) bool { return members >= least && entries <= 64*members }
 
-// best returns the part of a range, from one multiple of block to another or to the end, that has
-// members enough: all of it, but for blocks without members at its ends, or else the part that has
-// the most to spare.
+// best returns some parts of a range, one behind the other, that have members enough: all of it, but
+// for parts without members at its ends, or else those that have the most to spare.
 func best(members iter.Seq[uint64], from, to uint64) (first, last uint64, ok bool) {
-	counts := make([]uint64, (to-from+block-1)/block) // from is a multiple of block
+	counts := make([]uint64, (to-from+part-1)/part)
 	for i := range members {
-		counts[(i-from)/block]++
+		counts[(i-from)/part]++
 	}
-	end := func(n int) uint64 { return min(from+uint64(n)*block, to) }
+	end := func(n int) uint64 { return min(from+uint64(n)*part, to) }
 	i, j, total := 0, len(counts), uint64(0)
 	for ; i < j && counts[i] == 0; i++ {
 	}

@@ -10,13 +10,14 @@
 //
 // A bit for each entry of a set, and one more for each entry in the range of a set as long as
 // members of that set stand whole in the store; the latest time every 1,024 entries, and the nodes
-// of the Merkle tree every 65,536; the index of each policy, and which documents it has. While a
+// of the Merkle tree every 8,192; the index of each policy, and which documents it has. While a
 // log is opened it also holds 40 bytes for each stub before its condense entry.
 //
 // # Ranges
 //
-// A range begins at a multiple of 65,536, or it ends there, or both: a set of 1,024 members, the
-// least, may come from a range of so many entries. A window of 16 times as many, the longest range
-// that there is, is read at once. If it has too few members the best part of it is taken that is
-// whole blocks. What no range takes now goes with a later one.
+// A window of 1,048,576 entries, the longest range that there is, is read at once, and its range is
+// from the first to the last entry that may go. If too few may, the best part of it is taken that is
+// some times 65,536 entries: a set of 1,024 members, the least, may come from a range of so many.
+// What no range takes now goes with a later one. The first window begins with the first entry that
+// may go and has not: before it are entries of sets, and those that stay for ever.
 package archivist

@@ -31,10 +31,7 @@ type savedSet struct {
 
 // MarshalJSON returns what the archivist knows when [Archivist.Opened] has returned nil.
 func (a *Archivist) MarshalJSON() ([]byte, error) {
-	x := saved{Latest: a.scan.latest, Times: a.scan.times}
-	for i := range a.scan.trees {
-		x.Trees = append(x.Trees, a.scan.trees[i].Nodes())
-	}
+	x := saved{Latest: a.scan.latest, Times: a.scan.times, Trees: a.scan.trees}
 	for _, s := range a.whole {
 		x.Whole = append(x.Whole, savedSet{s.index, s.members})
 	}
@@ -56,13 +53,11 @@ func (a *Archivist) Load(b []byte, tree *proofgraph.Tree, forgotten []byte) erro
 		return errSaved
 	}
 	a.base = size
-	s.size, s.tree, s.latest, s.times, s.trees = size, &own, x.Latest, x.Times, nil
+	s.size, s.tree, s.latest, s.times, s.trees = size, &own, x.Latest, x.Times, x.Trees
 	for i, nodes := range x.Trees {
-		t, err := proofgraph.NewTree(uint64(i)*block, nodes)
-		if err != nil {
+		if _, err := proofgraph.NewTree(uint64(i)*block, nodes); err != nil {
 			return err
 		}
-		s.trees = append(s.trees, t)
 	}
 	for i, x := range forgotten {
 		for ; x != 0; x &= x - 1 {

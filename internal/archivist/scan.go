@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	block    = 1 << 16 // entries from one tree that is kept to the next
+	block    = 1 << 13 // entries from one tree that is kept to the next
 	interval = 1 << 10 // entries from one time that is kept to the next
 )
 
@@ -21,9 +21,9 @@ type scan struct {
 	document func(contracts.Digest) []byte
 	size     uint64 // lines so far
 	latest   contracts.Time
-	times    []contracts.Time  // the latest below each multiple of interval
-	trees    []proofgraph.Tree // of the entries below each multiple of block
-	tree     *proofgraph.Tree  // of all lines; the log's own while that is opened
+	times    []contracts.Time     // the latest below each multiple of interval
+	trees    [][]contracts.Digest // nodes of the tree of the entries below each multiple of block
+	tree     *proofgraph.Tree     // of all lines; the log's own while that is opened
 	policies map[contracts.Digest]uint64
 	stacks   map[uint64]*stack // by the index of the policy entry
 	byName   map[string]*stack // by the digests of their documents
@@ -38,7 +38,7 @@ type stack struct {
 
 func newScan(store proofgraph.Store, document func(contracts.Digest) []byte) scan {
 	return scan{store: store, document: document, times: make([]contracts.Time, 1),
-		trees: make([]proofgraph.Tree, 1), tree: new(proofgraph.Tree), policies: make(map[contracts.Digest]uint64),
+		trees: make([][]contracts.Digest, 1), tree: new(proofgraph.Tree), policies: make(map[contracts.Digest]uint64),
 		stacks: make(map[uint64]*stack), byName: make(map[string]*stack)}
 }
 
@@ -55,7 +55,7 @@ func (s *scan) add(hash contracts.Digest, at contracts.Time, tree *proofgraph.Tr
 		s.times = append(s.times, s.latest)
 	}
 	if s.size%block == 0 {
-		s.trees = append(s.trees, *s.tree)
+		s.trees = append(s.trees, s.tree.Nodes())
 	}
 }
 
@@ -192,7 +192,10 @@ func (s *scan) rootAt(ctx context.Context, size uint64) (contracts.Digest, error
 	if size == s.size {
 		return s.tree.Root(), nil
 	}
-	tree := s.trees[size/block]
+	tree, err := proofgraph.NewTree(size/block*block, s.trees[size/block])
+	if err != nil {
+		return contracts.Digest{}, err
+	}
 	for e, err := range s.store.Entries(ctx, size/block*block, size) {
 		if err != nil {
 			return contracts.Digest{}, err

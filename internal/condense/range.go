@@ -1,14 +1,11 @@
 package condense
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/proofgraph"
 )
 
 // Log is what the set of a range depends on besides the lines of the range. No function may be nil.
@@ -30,45 +27,42 @@ type Log struct {
 	Latest contracts.Time
 }
 
-// A Range computes the set of a range of the log from its lines. It holds at most 60 bytes for a
-// member, and some 200 for each ALLOW that may go and has no receipt yet. It is not safe for
-// concurrent use.
+// A Range computes the set of a range of the log from its lines. It holds 4 bytes for a member, 40
+// more as long as an ALLOW before it may go and has no receipt yet, and some 200 for each such
+// ALLOW. It is not safe for concurrent use.
 type Range struct {
 	log            Log
 	next, to, size uint64
 	until          contracts.Time
 	latest         contracts.Time
-	main           uint64 // index of the last entry of main, plus 1; 0 if there is none
 	reader         contracts.Reader
 	open           map[contracts.Digest]call // ALLOWs that may go, if their receipts say so
 	hashes         map[uint64]contracts.Digest
 	policy         uint64 // the last that terms was asked of
 	terms          *Terms
 	asked          bool
-	members        []member // decisions with their receipts, in the order of the receipts
-	set            *Set     // once it was asked for
+	row            row
+	last           *pair  // of main, which is open, if no entry of main follows yet
+	beyond         uint64 // index of the entry of main that follows the last pair of main that goes, plus 1
+	left           uint64 // the first that may go later
+	set            *Set   // once it was asked for
 	buf            []byte
 }
 
 // A call is an ALLOW that may go as far as it and its policy show.
 type call struct {
-	index, policy uint64
-	leaf          contracts.Digest
+	index, place uint64
+	lasting      bool // of main, which is open: it stays as long as no entry of main follows its receipt
 }
 
-// A member is an entry of a set.
-type member struct {
-	index uint64
-	names uint64           // index that its stub names: of the policy entry or of the decision
-	leaf  contracts.Digest // leaf hash of its stub
-}
+// A pair is the places of a decision and its receipt, and the index of the decision.
+type pair struct{ decision, receipt, index uint64 }
 
 // NewRange returns the range of the entries from to to-1, for a condense entry with that size and
-// that until. The functions of l are called by [Range.Add] alone, but for Closed, which [Range.Set]
-// calls too.
+// that until. The functions of l are called by [Range.Add] alone.
 func NewRange(from, to, size uint64, until contracts.Time, l Log) *Range {
-	return &Range{log: l, next: from, to: to, size: size, until: until, latest: l.Latest,
-		open: make(map[contracts.Digest]call), hashes: make(map[uint64]contracts.Digest)}
+	return &Range{log: l, next: from, to: to, size: size, until: until, latest: l.Latest, row: row{from: from},
+		left: to, open: make(map[contracts.Digest]call), hashes: make(map[uint64]contracts.Digest)}
 }
 
 // Add adds the next line, an entry or a stub. The lines must be those of a log that hangs together:
@@ -111,8 +105,9 @@ func (r *Range) add(line contracts.Entry) error {
 // passes notes what every line of the range counts for.
 func (r *Range) passes(session string, at contracts.Time) {
 	r.latest = max(r.latest, at)
-	if session == contracts.DefaultSession {
-		r.main = r.next + 1
+	if session == contracts.DefaultSession && r.last != nil {
+		r.goes(*r.last)
+		r.last, r.beyond = nil, r.next+1
 	}
 }
 
@@ -125,7 +120,7 @@ func (r *Range) stub(s *contracts.Stub) error {
 		return r.decided(s)
 	}
 	if hash, ok := r.hashes[s.Receipt.Decision]; ok {
-		r.ended(s, hash)
+		r.ended(s, hash, r.open[hash])
 	}
 	return nil
 }
@@ -148,8 +143,9 @@ func (r *Range) whole(st *contracts.Statement, line contracts.Entry) error {
 		case !ok: // the decision stays, or is gone
 		case len(x.Signals) > 0, x.Outcome != contracts.Executed && x.Reason != contracts.ReasonToolError:
 			r.close(x.DecisionHash, c)
+			r.row.decide(c.place, stays)
 		default:
-			r.ended(contracts.NewStub(st, line.Hash(), c.index), x.DecisionHash)
+			r.ended(contracts.NewStub(st, line.Hash(), c.index), x.DecisionHash, c)
 		}
 	}
 	return nil
@@ -158,7 +154,12 @@ func (r *Range) whole(st *contracts.Statement, line contracts.Entry) error {
 // decided asks rules 2 and 4 of a decision.
 func (r *Range) decided(s *contracts.Stub) error {
 	d := s.Decision
-	if !r.log.Closed(s.Session, r.size) && (s.Session != contracts.DefaultSession || d.Idempotency != "") {
+	open := !r.log.Closed(s.Session, r.size)
+	if open && s.Session != contracts.DefaultSession {
+		r.later(r.next)
+		return nil
+	}
+	if open && d.Idempotency != "" {
 		return nil
 	}
 	if !r.asked || d.Policy != r.policy {
@@ -168,24 +169,39 @@ func (r *Range) decided(s *contracts.Stub) error {
 		}
 		r.policy, r.terms, r.asked = d.Policy, terms, true
 	}
-	if r.terms.Goes(d.Tool, r.latest, r.until) {
-		r.open[s.Entry] = call{r.next, d.Policy, r.leaf(s)}
+	switch {
+	case r.terms.Goes(d.Tool, r.latest, r.until):
+		r.open[s.Entry] = call{r.next, r.row.add(r.next, r.leaf(s)), open}
 		r.hashes[r.next] = s.Entry
+	case r.terms.goes(d.Tool):
+		r.later(r.next)
 	}
 	return nil
 }
 
-// ended adds a decision and its receipt to the members.
-func (r *Range) ended(s *contracts.Stub, decision contracts.Digest) {
-	c := r.open[decision]
+// ended adds the receipt of a call, which goes with it.
+func (r *Range) ended(s *contracts.Stub, decision contracts.Digest, c call) {
 	r.close(decision, c)
-	r.members = append(r.members, member{c.index, c.policy, c.leaf}, member{r.next, c.index, r.leaf(s)})
+	p := pair{c.place, r.row.add(r.next, r.leaf(s)), c.index}
+	if c.lasting {
+		r.last = &p
+		return
+	}
+	r.goes(p)
+}
+
+func (r *Range) goes(p pair) {
+	r.row.decide(p.decision, goes)
+	r.row.decide(p.receipt, goes)
 }
 
 func (r *Range) close(decision contracts.Digest, c call) {
 	delete(r.open, decision)
 	delete(r.hashes, c.index)
 }
+
+// later notes an entry that may go with a later range.
+func (r *Range) later(index uint64) { r.left = min(r.left, index) }
 
 func (r *Range) leaf(s *contracts.Stub) contracts.Digest {
 	r.buf = s.Append(r.buf[:0])
@@ -197,26 +213,14 @@ func (r *Range) Set() *Set {
 	if r.set != nil || r.next != r.to {
 		return r.set
 	}
-	members := r.members
-	if !r.log.Closed(contracts.DefaultSession, r.size) {
-		members = r.withoutLast()
+	r.row.end()
+	for _, c := range r.open {
+		r.later(c.index)
 	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.index, b.index) })
-	var tree proofgraph.Tree
-	for i := range members {
-		tree.Append(members[i].leaf)
+	if r.last != nil {
+		r.later(r.last.index)
 	}
-	r.set = &Set{Dropped: tree.Size(), Stubs: tree.Root(), members: members}
+	r.set = &Set{Dropped: r.row.tree.Size(), Stubs: r.row.tree.Root(), Left: r.left,
+		from: r.row.from, beyond: r.beyond, members: r.row.members}
 	return r.set
-}
-
-// withoutLast returns the members without the call that the last entry of main ended, if it is one
-// of them: rule 2.
-func (r *Range) withoutLast() []member {
-	for i := len(r.members) - 1; i > 0; i -= 2 {
-		if r.members[i].index+1 == r.main {
-			return slices.Delete(r.members, i-1, i+1)
-		}
-	}
-	return r.members
 }

@@ -2,7 +2,6 @@ package condense_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -49,6 +48,16 @@ func (j *journal) call(tool, key string, ending contracts.ReasonCode) {
 	effect := x.Effect()
 	x.EffectHash = effect.Hash()
 	j.append(main, &contracts.Statement{Receipt: x})
+}
+
+// stub returns the stub of an entry that names another one.
+func (j *journal) stub(index, names uint64) contracts.Entry {
+	var r contracts.Reader
+	sealed, err := r.Open(j.lines[index])
+	require.NoError(j.t, err)
+	st, err := sealed.Statement()
+	require.NoError(j.t, err)
+	return contracts.NewStub(st, j.lines[index].Hash(), names).Append(nil)
 }
 
 // A set of one range, told by hand: bounds of the rules at which the random logs seldom are.
@@ -118,8 +127,8 @@ func TestRangeTwice(t *testing.T) {
 	t.Parallel()
 	j, s := plain(t, 2)
 	set := j.set(s, j.lines)
-	stub, err := set.Stub(s.from+1, j.lines[s.from+1])
-	require.NoError(t, err)
+	require.EqualValues(t, 4, set.Dropped)
+	stub := j.stub(s.from+1, s.from)
 	for _, again := range []contracts.Entry{j.lines[s.from+1], stub} {
 		lines := slices.Insert(slices.Clone(j.lines), int(s.from)+2, again)
 		got := j.set(span{s.from, s.to + 1, s.size + 1, s.until}, lines)
@@ -186,57 +195,6 @@ func TestRangeErrors(t *testing.T) {
 	assert.Zero(t, r.Set().Dropped, "terms of nil let nothing go")
 	assert.ErrorContains(t, r.Add(j.lines[0]), "after the last")
 	assert.NotNil(t, r.Set(), "that line was none of the range's")
-}
-
-// TestSetStub: the stub of a member is made of the line that was added, and of no other.
-func TestSetStub(t *testing.T) {
-	t.Parallel()
-	j, s := plain(t, 3)
-	set := j.set(s, j.lines)
-	require.EqualValues(t, 6, set.Dropped)
-	stubs := map[uint64][]byte{}
-	var r contracts.Reader
-	for i := range set.Members() {
-		stub, err := set.Stub(i, j.lines[i])
-		require.NoError(t, err)
-		again, err := set.Stub(i, stub)
-		require.NoError(t, err)
-		require.Equal(t, stub, again, "the stub of a stub is itself")
-		leaf, err := r.Leaf(stub)
-		require.NoError(t, err)
-		require.Equal(t, j.lines[i].Hash(), leaf)
-		stubs[i] = stub
-	}
-	a := s.from
-	for name, test := range map[string]struct {
-		index uint64
-		line  contracts.Entry
-	}{
-		"of no member":            {a + 6, j.lines[a+6]},
-		"below the range":         {0, j.lines[0]},
-		"another decision":        {a, j.lines[a+2]},
-		"its receipt":             {a, j.lines[a+1]},
-		"another receipt":         {a + 1, j.lines[a+3]},
-		"a message":               {a, j.lines[a+6]},
-		"the genesis":             {a, j.lines[0]},
-		"another's stub":          {a, stubs[a+2]},
-		"its receipt's stub":      {a, stubs[a+1]},
-		"a stub that is no stub":  {a, contracts.Entry(`{"stub":1}`)},
-		"nothing":                 {a, nil},
-		"a stub and a line end":   {a, append(slices.Clone(stubs[a]), '\n')},
-		"a line and its line end": {a, append(slices.Clone(j.lines[a]), '\n')},
-	} {
-		stub, err := set.Stub(test.index, test.line)
-		assert.Nil(t, stub, name)
-		assert.ErrorContains(t, err, fmt.Sprintf("condense: entry %d: ", test.index), name)
-	}
-	n := 0
-	for range set.Members() {
-		if n++; n == 2 {
-			break
-		}
-	}
-	assert.Equal(t, 2, n, "members end where the caller does")
 }
 
 // TestRangeSetAgain: the set is the same, asked for again.

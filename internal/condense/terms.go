@@ -107,11 +107,16 @@ func (t *Terms) Declares(tool string) bool {
 // Goes reports whether a call of the tool may go by rule 4: by its risk, and because it is old
 // enough at until. latest is the latest time of all entries up to its decision.
 func (t *Terms) Goes(tool string, latest, until contracts.Time) bool {
+	return t.goes(tool) && latest+t.after <= until
+}
+
+// goes reports whether a call of the tool may go once it is old enough.
+func (t *Terms) goes(tool string) bool {
 	if t == nil || !t.lets {
 		return false
 	}
 	risk, ok := t.risks[tool]
-	return ok && risk < t.kept && latest+t.after <= until
+	return ok && risk < t.kept
 }
 
 // units are those of a duration, in milliseconds.

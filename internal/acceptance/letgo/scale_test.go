@@ -106,7 +106,7 @@ func newScale(t *testing.T) *scale {
 		require.NoError(t, os.RemoveAll(x.work))
 		t.Cleanup(func() { require.NoError(t, os.RemoveAll(x.work)) })
 	}
-	x.witness = &witness.Witness{Name: "w.example", Key: kerneltest.NamedKey(t, "w"), State: seenNotes{},
+	x.witness = &witness.Witness{Name: "w.example", Key: kerneltest.NamedKey(t, "w"), State: notes{},
 		Logs: func(origin string) []string {
 			return []string{proofgraph.VerifierKey(origin, kerneltest.Public(t, 9))}
 		}}
@@ -114,16 +114,6 @@ func newScale(t *testing.T) *scale {
 	require.NoError(t, err)
 	x.vkey = vkey
 	return x
-}
-
-// seenNotes is the state of a witness.
-type seenNotes map[string][]byte
-
-func (n seenNotes) Latest(_ context.Context, origin string) ([]byte, error) { return n[origin], nil }
-
-func (n seenNotes) Swap(_ context.Context, origin string, _, now []byte) error {
-	n[origin] = now
-	return nil
 }
 
 // made copies a busy log of about n entries, and makes it before if it is not there.
@@ -364,7 +354,7 @@ func (x *scale) remembered() {
 // besides measures calls while a log is let go of, and the memory of what went.
 func (x *scale) besides() {
 	x.Helper()
-	x.witness.State = seenNotes{}
+	x.witness.State = notes{}
 	dir := x.made("half", x.n/2, 10, true)
 	w, _, _ := x.open(dir, true, false)
 	c := w.condense()
@@ -402,7 +392,7 @@ func (x *scale) besides() {
 // unbudgeted measures what is left of a log without budgets.
 func (x *scale) unbudgeted() {
 	x.Helper()
-	x.witness.State, x.seen = seenNotes{}, nil
+	x.witness.State, x.seen = notes{}, nil
 	dir := x.made("plain", x.n/2, 20, false)
 	w, _, _ := x.open(dir, false, false)
 	disk := x.bytes(dir)
