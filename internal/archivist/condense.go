@@ -109,8 +109,8 @@ func (a *Archivist) find(
 // worth reports whether a range may have a condense entry of this kernel.
 func worth(members, entries uint64) bool { return members >= least && entries <= 64*members }
 
-// best returns some parts of a range, one behind the other, that have members enough: all of it, but
-// for parts without members at its ends, or else those that have the most to spare.
+// best returns neighbouring parts of a range that have members enough together: all of it, but for
+// parts without members at its ends, or else those that have the most to spare.
 func best(members iter.Seq[uint64], from, to uint64) (first, last uint64, ok bool) {
 	counts := make([]uint64, (to-from+part-1)/part)
 	for i := range members {

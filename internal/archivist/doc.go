@@ -16,8 +16,8 @@
 // # Ranges
 //
 // A window of 1,048,576 entries, the longest range that there is, is read at once, and its range is
-// from the first to the last entry that may go. If too few may, the best part of it is taken that is
-// some times 65,536 entries: a set of 1,024 members, the least, may come from a range of so many.
+// from the first to the last entry that may go. If too few may, its best part is taken, of some
+// times 65,536 entries: a set of 1,024 members, the least, may come from a range of so many.
 // What no range takes now goes with a later one. The first window begins with the first entry that
 // may go and has not: before it are entries of sets, and those that stay for ever.
 package archivist

@@ -33,7 +33,7 @@ func (s *Set) Members() iter.Seq[uint64] {
 }
 
 // Least returns the least range that has the same set, which must have members. Both ends are those
-// of members, or the end is behind the entry of main for which the last of its calls may go.
+// of members, or the end is after the entry of main for which the last of its calls may go.
 func (s *Set) Least() (from, to uint64) {
 	first, last := s.from+uint64(s.members[0]), s.from+uint64(s.members[len(s.members)-1])
 	return first, max(last+1, s.beyond)

@@ -39,11 +39,12 @@ const large = 400_000
 // TestScale lets go of a log on disk, and prints what that takes and spares. It verifies what it
 // measures, asserts sizes, and no time.
 //
-//	go test ./internal/acceptance/letgo -run Scale -v -timeout 60m -letgo.entries 1000000 -letgo.dir DIR
+//	go test ./internal/acceptance/letgo -run Scale -v -timeout 60m \
+//		-letgo.entries 1000000 -letgo.dir DIR
 //
 // It makes three logs by 16 callers: one of that size, of sessions of 20 calls; one of half the
 // size and as many sessions, from which the memory of an entry follows, and on which calls go on
-// while it lets go; and one without budgets. Where it says so it has one core.
+// while it lets go; and one without budgets.
 func TestScale(t *testing.T) {
 	race.Alone(t)
 	x := newScale(t)

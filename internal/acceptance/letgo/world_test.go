@@ -425,3 +425,8 @@ func statement(t testing.TB, e contracts.Entry) *contracts.Statement {
 	require.NoError(t, err)
 	return st
 }
+
+// intentOf is a call by kim.
+func intentOf(tool, session string, q int) helm.Intent {
+	return helm.Intent{Tool: tool, Args: fmt.Appendf(nil, `{"q":%d}`, q), Session: session, Caller: kim}
+}
