@@ -540,7 +540,11 @@ type older struct {
 }
 
 func newOlder(l *priorLog) *older {
-	return &older{store: l.options.Store, base: l.base, changes: l.fold.Changes(), known: map[uint64]bool{}}
+	o := &older{store: l.options.Store, base: l.base, known: map[uint64]bool{}}
+	if o.base > 0 {
+		o.changes = l.fold.Changes()
+	}
+	return o
 }
 
 // find reports whether the log has that entry and it can be a parent. Its mark is in marks then. An

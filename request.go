@@ -265,6 +265,8 @@ func (c *call) after(refs []contracts.Ref) {
 		}
 		if err != nil {
 			c.fail("after: the store cannot be read", err)
+			c.parents, c.ancestors = c.parents[:0], c.ancestors[:0]
+			return
 		}
 		if !found {
 			c.unknown()

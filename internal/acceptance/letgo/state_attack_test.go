@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/evidence"
 	"github.com/helmkernel/helm/internal/kerneltest"
@@ -391,6 +393,72 @@ func TestStatesThatFail(t *testing.T) {
 		y, events := w.quiet(store)
 		require.Empty(t, events(), name)
 		require.NoError(t, y.kernel.Close())
+	}
+}
+
+// A torn is a store of which one entry cannot be read.
+type torn struct {
+	*keeping
+	at   uint64
+	with contracts.Entry // in its place; nil: an error
+}
+
+func (x *torn) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		for e, err := range x.keeping.Entries(ctx, from, to) {
+			if from == x.at && x.at != 0 {
+				if e = x.with; e == nil {
+					err = kerneltest.ErrDisk
+				}
+			}
+			if !yield(e, err) {
+				return
+			}
+			from++
+		}
+	}
+}
+
+// An After that names an entry before the state is looked up in the store: what it brings counts, and
+// a store that fails or has another entry there denies the call, and seals nothing.
+func TestAfterBelowAState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, proofgraph.NewMemory())
+	cause := w.mustCall("chat", "web", `{"q":5}`).Ref()
+	calm := w.mustCall("calm", "notes", `{"q":5}`).Ref()
+	w.fill("more", 5)
+	w.close("chat")
+	size := len(lines(t, w.store))
+	saved := w.stateAt(w.store, size, nil)
+	for name, x := range map[string]struct {
+		with   contracts.Entry
+		reason contracts.ReasonCode
+	}{
+		"error": {nil, contracts.ReasonFailClosedError},
+		"other": {lines(t, w.store)[calm.Index], contracts.ReasonIntentMalformed},
+	} {
+		store := &torn{keeping: &keeping{fork: newFork(t, w.store), state: saved}}
+		k, events := w.quiet(store)
+		require.Empty(t, events())
+		ask := func(tool string, refs ...contracts.Ref) contracts.ReasonCode {
+			d, r := k.call(helm.Intent{Tool: tool, Args: json.RawMessage(`{}`), Session: "new", Caller: kim, After: refs})
+			if d.Allowed() {
+				assert.Contains(t, r.Record.Tool, tool)
+			}
+			return d.Reason
+		}
+		assert.Equal(t, contracts.ReasonAllow, ask("tell", calm), name)
+		store.at, store.with = cause.Index, x.with
+		assert.Equal(t, x.reason, ask("tell", calm, cause), name)
+		assert.Equal(t, contracts.ReasonAllow, ask("tell", calm), name)
+		store.at = 0
+		assert.Equal(t, contracts.ReasonIntentMalformed, ask("tell", contracts.Ref{Index: cause.Index + 1, Hash: cause.Hash}))
+		assert.Equal(t, contracts.ReasonPolicyViolation, ask("tell", cause), "the session is tainted by what its cause read")
+		store.at = cause.Index
+		assert.Equal(t, contracts.ReasonPolicyViolation, ask("tell", cause), "what was found stays known")
+		require.NoError(t, k.kernel.Err())
+		store.at = 0
+		k.verify()
 	}
 }
 
