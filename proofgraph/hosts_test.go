@@ -33,10 +33,10 @@ func (h *hosts) run(callers, each int, after func(s *Slot, err error)) {
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			st := message()
+			write := says(message())
 			var parents []contracts.Digest
 			for n := range each {
-				s, err := h.one(i, st, parents)
+				s, err := h.one(i, write, parents)
 				if err == nil {
 					err = s.Wait()
 				}
@@ -57,10 +57,12 @@ func (h *hosts) run(callers, each int, after func(s *Slot, err error)) {
 	all.Wait()
 }
 
-func (h *hosts) one(i int, st *contracts.Statement, parents []contracts.Digest) (*Slot, error) {
+func (h *hosts) one(
+	i int, write func(Place) (*contracts.Statement, error), parents []contracts.Digest,
+) (*Slot, error) {
 	session := &h.sessions[i%len(h.sessions)]
 	session.lock <- struct{}{}
 	defer func() { <-session.lock }()
 	return h.w.log.Place(Draft{Chain: session.chain, Time: max(session.chain.Time(), h.w.options.Now), Parents: parents,
-		Write: says(st)})
+		Write: write})
 }
