@@ -1,11 +1,16 @@
 package forge
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 // CondenseFloor is a floor under which calls of low and medium risk may go after a day, and by
@@ -37,6 +42,19 @@ func condensedLog(m *Maker) *Maker {
 	}, condensedNames)
 }
 
+// droppedLog is condensedLog, whose store has let go of the set.
+func droppedLog(m *Maker) *Maker {
+	m.Helper()
+	condensedLog(m)
+	m.Checkpoint()
+	log := m.Model()
+	log.Build()
+	log.letGo(log.sets()...)
+	log.Build()
+	log.dropIn(m.Store)
+	return m
+}
+
 // Condensed is the pack of CondensedLog, in pieces. Its witnesses come after it.
 func Condensed(t testing.TB) *Model {
 	t.Helper()
@@ -46,4 +64,24 @@ func Condensed(t testing.TB) *Model {
 	m.names, m.cosigned = condensedNames, true
 	m.cosignedAt = uint64(made.Now/1000) + 60
 	return m
+}
+
+// dropIn has a store let go of what is gone in a model, and of the blobs.
+func (m *Model) dropIn(s proofgraph.Store) {
+	m.Helper()
+	var stubs iter.Seq2[uint64, []byte] = func(yield func(uint64, []byte) bool) {
+		for i, n := range m.Nodes {
+			if n.gone && !yield(uint64(i), n.stub) {
+				return
+			}
+		}
+	}
+	var names []contracts.Digest
+	for _, name := range slices.Sorted(maps.Keys(m.docs)) {
+		if m.Blobs[name] == nil {
+			names = append(names, bytesOf(name))
+		}
+	}
+	require.NotEmpty(m, names)
+	require.NoError(m, s.(proofgraph.Condenser).Condense(m.Context(), stubs, slices.Values(names)))
 }

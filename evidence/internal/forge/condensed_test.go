@@ -2,10 +2,7 @@ package forge
 
 import (
 	"bytes"
-	"iter"
-	"maps"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,26 +55,6 @@ func condensers(t *testing.T) map[string]proofgraph.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { files.Close() })
 	return map[string]proofgraph.Store{"memory": proofgraph.NewMemory(), "files": files}
-}
-
-// dropIn has a store let go of what is gone in a model, and of the blobs.
-func (m *Model) dropIn(s proofgraph.Store) {
-	m.Helper()
-	var stubs iter.Seq2[uint64, []byte] = func(yield func(uint64, []byte) bool) {
-		for i, n := range m.Nodes {
-			if n.gone && !yield(uint64(i), n.stub) {
-				return
-			}
-		}
-	}
-	var names []contracts.Digest
-	for _, name := range slices.Sorted(maps.Keys(m.docs)) {
-		if m.Blobs[name] == nil {
-			names = append(names, bytesOf(name))
-		}
-	}
-	require.NotEmpty(m, names)
-	require.NoError(m, s.(proofgraph.Condenser).Condense(m.Context(), stubs, slices.Values(names)))
 }
 
 // TestCondensedPack: the pack of a store that let go of entries is, byte for byte, what the forger

@@ -230,11 +230,13 @@ func smallLog(t testing.TB, origin string, nonce byte) *Maker {
 	return m
 }
 
-// LogsOf returns SmallLog, BaseLog, FixtureLog and KnowsLog of another origin.
+// LogsOf returns SmallLog, BaseLog, FixtureLog, KnowsLog and CondensedLog of another origin. The
+// store of the last one has let go of its set.
 func LogsOf(t testing.TB, origin string) []*Maker {
 	t.Helper()
 	logs := []*Maker{smallLog(t, origin, 0), baseLog(newMakerOf(t, origin, State(t), 0)),
-		fixtureLog(newMakerOf(t, origin, State(t), 0)).Maker, knowsLog(newMakerOf(t, origin, State(t), 0))}
+		fixtureLog(newMakerOf(t, origin, State(t), 0)).Maker, knowsLog(newMakerOf(t, origin, State(t), 0)),
+		droppedLog(newMakerOf(t, origin, State(t), 0))}
 	logs[1].Checkpoint()
 	return logs
 }

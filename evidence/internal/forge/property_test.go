@@ -75,8 +75,8 @@ func TestFlippedBits(t *testing.T) {
 	p.atLeast(1900)
 }
 
-// TestFlippedStubs flips bits of stubs alone, in a pack whose manifest a kernel key has signed again
-// over what is there.
+// TestFlippedStubs flips bits of stubs alone, in a pack whose manifest a kernel key has signed
+// again over what is there.
 func TestFlippedStubs(t *testing.T) {
 	t.Parallel()
 	race.Alone(t)
