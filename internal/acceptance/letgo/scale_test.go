@@ -54,7 +54,6 @@ func TestScale(t *testing.T) {
 	x.remembered()
 	x.besides()
 	x.unbudgeted()
-	x.print()
 }
 
 // A scale is what is measured of one log of which a store lets go.

@@ -30,6 +30,7 @@ func newTable(t *testing.T) *table {
 	x.sign, x.sync = rawSign(), rawSync(t)
 	fmt.Fprintf(&x.text, "%d cores: %s; load %s\n", runtime.NumCPU(), model(), load())
 	fmt.Fprintf(&x.text, "raw: a signature takes %.1f µs, a write of 4 KiB with its sync %.0f µs\n", x.sign/1e3, x.sync/1e3)
+	t.Cleanup(x.print)
 	return x
 }
 
