@@ -42,10 +42,15 @@ func conversation(day, clerk int) []call {
 
 // day is one day of the agent.
 func (s *shop) day(ctx context.Context, day int) error {
+	return together(clerks, func(clerk int) error { return s.talk(ctx, day, clerk) })
+}
+
+// together calls f for 0 to n-1 side by side.
+func together(n int, f func(i int) error) error {
 	var all sync.WaitGroup
-	errs := make([]error, clerks)
-	for clerk := range clerks {
-		all.Go(func() { errs[clerk] = s.talk(ctx, day, clerk) })
+	errs := make([]error, n)
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
 	}
 	all.Wait()
 	return errors.Join(errs...)

@@ -52,10 +52,9 @@ func (s *story) end() error {
 // day is a day of both shops.
 func (s *story) day(ctx context.Context, day int) error {
 	s.clock.noon(day)
-	for _, x := range []*shop{s.whole, s.condensed} {
-		if err := x.day(ctx, day); err != nil {
-			return err
-		}
+	shops := []*shop{s.whole, s.condensed}
+	if err := together(len(shops), func(i int) error { return shops[i].day(ctx, day) }); err != nil {
+		return err
 	}
 	if day == 0 {
 		c, err := newCustomer(ctx, s.condensed)
