@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/entry"
+	"github.com/helmkernel/helm/internal/hashes"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -52,6 +55,27 @@ func (k *keeping) Size(ctx context.Context) (uint64, error) {
 		return k.pretend, nil
 	}
 	return k.fork.Size(ctx)
+}
+
+// A hashed is a keeping that has the hashes of its log.
+type hashed struct{ *keeping }
+
+func (h hashed) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	h.fork.mu.Lock()
+	all := slices.Clone(h.fork.all)
+	h.fork.mu.Unlock()
+	found, err := hashes.Pass(indexes, func(yield func(contracts.Entry, error) bool) {
+		for _, line := range all {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	})
+	list := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		list[i] = found[x]
+	}
+	return list, err
 }
 
 // cut is a fork of the first n lines.
@@ -171,14 +195,20 @@ func TestFromAState(t *testing.T) {
 				open++
 			}
 			stores := []proofgraph.Store{f, &keeping{fork: cut(t, w.store, end), state: early},
-				&keeping{fork: cut(t, w.store, end), state: late}, &keeping{fork: cut(t, w.store, end)}}
+				&keeping{fork: cut(t, w.store, end), state: late}, &keeping{fork: cut(t, w.store, end)},
+				hashed{&keeping{fork: cut(t, w.store, end), state: early}}}
 			for _, store := range stores {
-				blobs := store
-				if k, ok := store.(*keeping); ok {
-					blobs = k.fork
+				var f *fork
+				switch x := store.(type) {
+				case *fork:
+					f = x
+				case *keeping:
+					f = x.fork
+				case hashed:
+					f = x.fork
 				}
 				for _, d := range erased {
-					blobs.(*fork).blobs[d] = nil
+					f.blobs[d] = nil
 				}
 			}
 			w.alike(s, 60, end, "a cut log", stores...)

@@ -1,0 +1,115 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// States are made while calls run, sessions are closed, and the log is condensed and lets go: each
+// is the one that a fold of the whole log comes to.
+func TestStatesMeanwhile(t *testing.T) {
+	t.Parallel()
+	var docs []contracts.Document
+	for _, text := range []string{
+		`{"condense":{"after":"24h","kept":"high"},"helm":"policy/v1","layer":"P0","name":"floor","version":1}`,
+		document(allowAll + `,"budgets":[{"id":"day","tools":"t","limit":1000000,"per":"session","window":"day","cost":1}]`),
+	} {
+		var tree crypto.Tree
+		require.NoError(t, tree.Parse([]byte(text), crypto.Limits{Bytes: 1 << 20, Depth: 64}))
+		docs = append(docs, contracts.Document{Canonical: tree.Root().Append(nil)})
+	}
+	p, err := guardian.Compile(docs...)
+	require.NoError(t, err)
+	var now atomic.Int64
+	now.Store(1_790_000_000_000)
+	m := proofgraph.NewMemory()
+	o := Options{Policy: p, Key: seedKey(t, 7), Store: m, Now: func() time.Time { return time.UnixMilli(now.Load()) },
+		Observe: func(_ context.Context, e Event) { assert.NotEqual(t, "state", e.Why, "%v", e.Err) }}
+	k, err := New(o)
+	require.NoError(t, err)
+	ctx := context.Background()
+	call := func(session string) {
+		d, _ := k.Guard(ctx, intent(session))
+		assert.NoError(t, d.Err())
+	}
+	for range 520 {
+		call("old")
+	}
+	require.NoError(t, k.CloseSession(ctx, "old"))
+	now.Add(25 * time.Hour.Milliseconds())
+
+	var wait sync.WaitGroup
+	done := make(chan struct{})
+	for g := range 3 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				session := fmt.Sprintf("new-%d/%d", g, i/20)
+				call(session)
+				if i%20 == 19 {
+					assert.NoError(t, k.CloseSession(ctx, session))
+				}
+			}
+		}()
+	}
+	states := k.shared.states
+	check := func() {
+		_, err := k.Checkpoint(ctx)
+		require.NoError(t, err)
+		size, err := states.make(ctx, false)
+		require.NoError(t, err)
+		states.Kept(size)
+	}
+	for i := range 8 {
+		check()
+		switch i {
+		case 2:
+			c, err := k.Condense(ctx, time.Time{})
+			require.NoError(t, err)
+			require.EqualValues(t, 1040, c.Members)
+		case 4, 5:
+			wait.Add(1)
+			go func() {
+				defer wait.Done()
+				_, err := k.Drop(ctx)
+				assert.NoError(t, err)
+			}()
+		}
+	}
+	close(done)
+	wait.Wait()
+	check()
+	made, err := m.State(ctx)
+	require.NoError(t, err)
+	require.NoError(t, m.SaveState(ctx, nil))
+	states.Kept(0)
+	_, err = states.make(ctx, false)
+	require.NoError(t, err)
+	whole, err := m.State(ctx)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(whole, made), "made from states, and made from the log")
+	require.NoError(t, k.Close())
+	k, err = New(o)
+	require.NoError(t, err)
+	call("after")
+	require.NoError(t, k.Close())
+}
