@@ -419,8 +419,8 @@ func (x *torn) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts
 	}
 }
 
-// An After that names an entry before the state is looked up in the store: what it brings counts, and
-// a store that fails or has another entry there denies the call, and seals nothing.
+// An After that names an entry before the state is looked up in the store: what it brings counts,
+// and a store that fails or has another entry there denies the call, and seals nothing.
 func TestAfterBelowAState(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, proofgraph.NewMemory())
