@@ -337,6 +337,10 @@ func signedBy(c proofgraph.Checkpoint, lines []proofgraph.SignatureLine, keys []
 // states keeps a state of the log in its store. A state is never taken from what the kernel holds:
 // the entries after the last one are folded, as New does. So there is one way to make a state, and
 // whatever state a fold begins at, it comes to the same.
+//
+// A state is signed over nothing that only the store says: what was folded must be a beginning of
+// the log that the kernel has in memory. Else someone who can write in the store, and has no key,
+// would have a fork signed.
 type states struct {
 	*state.Keeper
 	sh    *shared
@@ -434,7 +438,14 @@ func (s *states) save(ctx context.Context, l *priorLog, prefix *proofgraph.Prefi
 	if err != nil {
 		return err
 	}
-	o := s.sh.options
+	o, log := s.sh.options, s.sh.log.Tree()
+	root, err := rootBelow(ctx, o.Store, tree.Size(), &log)
+	if err == nil && root != tree.Root() {
+		err = errors.New("other hashes than those of its entries")
+	}
+	if err != nil {
+		return fmt.Errorf("the store does not have the log's entries any more: %w", err)
+	}
 	note, err := o.Store.Checkpoint(ctx)
 	if err != nil {
 		return err

@@ -131,6 +131,13 @@ func (l *Log) notSealed() error {
 	return l.Err()
 }
 
+// Tree returns the tree of the durable entries. It may be called after the log was sealed.
+func (l *Log) Tree() Tree {
+	l.indexMu.RLock()
+	defer l.indexMu.RUnlock()
+	return l.tree
+}
+
 // Lookup returns the index of the durable entry with that hash. Of entries of Options.Prefix it
 // knows those that [Log.Find] has found, that an entry after the prefix names, or that had no
 // receipt in it.

@@ -68,8 +68,8 @@ func before(b testing.TB, j *journal, s span, entries int, line func(i int) cont
 	return r
 }
 
-// TestRangeMemory: while it is read, a range holds few bytes for a member; and 40 more for each that
-// comes after a call without a receipt, which goes or stays before them.
+// While it is read, a range holds few bytes for a member, and 40 more for each that comes after a
+// call without a receipt, which goes or stays before them.
 func TestRangeMemory(t *testing.T) {
 	race.Alone(t)
 	const entries = 100_000

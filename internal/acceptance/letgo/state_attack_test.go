@@ -487,3 +487,31 @@ func (ones) Read(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// Someone who can write in the store, and has no key, gets nothing signed: an entry that was
+// changed since it was appended makes no state, and no checkpoint of it.
+func TestNothingIsSignedOverWhatTheStoreSays(t *testing.T) {
+	t.Parallel()
+	w, s, saved := told(t, 6, 40)
+	for name, change := range map[string]bool{"as it was": false, "changed": true} {
+		store := &torn{keeping: &keeping{fork: newFork(t, w.store), state: saved}}
+		x, events := w.quiet(store)
+		x.tell(s, 10)
+		all := lines(t, store)
+		if change {
+			last := bytes.Clone(all[len(all)-1])
+			i := bytes.Index(last, []byte(`"sig":"`)) + len(`"sig":"`)
+			last[i] = map[bool]byte{true: 'B', false: 'A'}[last[i] == 'A'] // no link and no form tells
+			store.at, store.with = uint64(len(all)-1), last
+		}
+		require.NoError(t, x.kernel.Close(), name)
+		if !change {
+			require.Empty(t, events(), name)
+			require.NotEqual(t, string(saved), string(store.state), name)
+			continue
+		}
+		require.Len(t, events(), 1, name)
+		require.ErrorContains(t, events()[0].Err, "does not have the log's entries any more", name)
+		require.Equal(t, string(saved), string(store.state), name)
+	}
+}

@@ -28,7 +28,7 @@ type keeping struct {
 	*fork
 	mu      sync.Mutex // protects all below
 	state   []byte
-	pretend uint64 // if not 0, the size that Size returns
+	pretend uint64 // if not 0, the size that Size returns next
 	saves   int
 }
 
@@ -51,8 +51,9 @@ func (k *keeping) State(context.Context) ([]byte, error) {
 func (k *keeping) Size(ctx context.Context) (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.pretend != 0 {
-		return k.pretend, nil
+	if n := k.pretend; n != 0 {
+		k.pretend = 0
+		return n, nil
 	}
 	return k.fork.Size(ctx)
 }
