@@ -439,7 +439,10 @@ func (s *states) save(ctx context.Context, l *priorLog, prefix *proofgraph.Prefi
 		return err
 	}
 	o, log := s.sh.options, s.sh.log.Tree()
-	root, err := rootBelow(ctx, o.Store, tree.Size(), &log)
+	root := log.Root()
+	if log.Size() != tree.Size() {
+		root, err = rootBelow(ctx, o.Store, tree.Size(), &log)
+	}
 	if err == nil && root != tree.Root() {
 		err = errors.New("other hashes than those of its entries")
 	}

@@ -515,3 +515,35 @@ func TestNothingIsSignedOverWhatTheStoreSays(t *testing.T) {
 		require.Equal(t, string(saved), string(store.state), name)
 	}
 }
+
+// An entry below the state that was exchanged in the store is not read by New; the checkpoints of
+// the kernel go on over the hash of the one that was there, so no pack of the store can be written.
+func TestExchangedBelowAState(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t, proofgraph.NewMemory())
+	at := w.mustCall("chat", "notes", `{"q":5}`).Index
+	w.fill("more", 5)
+	size := len(lines(t, w.store))
+	saved := w.stateAt(w.store, size, nil)
+
+	// The same log but for one call, by the same key.
+	other := newWorld(t, proofgraph.NewMemory())
+	require.Equal(t, at, other.mustCall("chat", "notes", `{"q":10}`).Index)
+	store := &keeping{fork: newFork(t, w.store), state: saved}
+	for _, i := range []uint64{at - 1, at} {
+		store.all[i] = lines(t, other.store)[i]
+	}
+	require.NotEqual(t, lines(t, w.store)[at], store.all[at])
+
+	x, events := w.quiet(store)
+	require.Empty(t, events())
+	_, err := x.kernel.Checkpoint(ctx)
+	require.NoError(t, err)
+	var pack bytes.Buffer
+	require.ErrorContains(t, evidence.Write(ctx, &pack, store, x.options.Key), "not those of the checkpoint")
+	o := x.options
+	o.Store = struct{ proofgraph.Store }{store}
+	_, err = helm.New(o)
+	require.Error(t, err, "it is found by reading the log")
+}
