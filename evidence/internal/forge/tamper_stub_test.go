@@ -30,10 +30,25 @@ func outside(before, name string) func(*Model) {
 	}
 }
 
+// afterClose lets go of a call in s2 that came after its close. All else of it is right.
+func afterClose(m *Model) {
+	d, r, at := m.copy(m.The("n1")), m.copy(m.The("m1")), indexIn("x")+1
+	c, closed := m.The("c"), m.The("x").Text("time")
+	for i, n := range []*Node{d, r} {
+		n.gone = true
+		n.P()["session"], n.P()["time"] = "s2", closed
+		m.insert(at+i, n)
+	}
+	r.decision = d
+	c.P()["to"], c.P()["size"] = intOf(c.P()["to"])+2, intOf(c.P()["size"])+2
+}
+
 // stubRows are what a stub shows by itself, and as the entry's place in the log.
 var stubRows = slices.Concat(formRows, []tampering{
 	{id: "own", name: "a stub whose parent is the entry before it", cut: parentsOf("f1", "d1"), want: errGraph},
 	{id: "own", name: "a stub of a receipt whose parent is its decision", cut: parentsOf("m2", "n2"), want: errGraph},
+	{id: "own", name: "a stub of a receipt whose parent is its decision, further back", cut: parentsOf("m1", "n1"),
+		want: errGraph},
 	{id: "own", name: "a stub whose parent is no entry",
 		cut: setS("f1", "parents", []any{ones64}), want: errGraph},
 	{id: "own", name: "a stub without the parent that it had", cut: withoutS("b1", "parents"), want: errGraph},
@@ -76,6 +91,7 @@ var stubRows = slices.Concat(formRows, []tampering{
 
 	{id: "own", name: "a stub after the close of its session", cut: both(setS("n1", "session", "s2"),
 		setS("n1", "seq", 4)), want: errChain},
+	{id: "own", name: "a call after the close of its session", cut: afterClose, want: errChain},
 	{id: "own", name: "a stub of a later time than the next", cut: stubbed("m1", func(m *Model, s Object) {
 		s["time"] = timeAfter(m, "k", 1)
 	}), want: errChain},
