@@ -25,29 +25,29 @@ import (
 // policies, of condense entries and of calls without a receipt are not in it. These entries are
 // read again: Prefix and Again have their hashes.
 type remembered struct {
-	Again    []remEntry            `json:"again"` // policy entries, and condense entries of which members stand whole
-	Archive  json.RawMessage       `json:"archive"`
-	Changes  json.RawMessage       `json:"changes"`
-	Ledger   *past.Ledger          `json:"ledger"`
-	Marks    *past.Marks           `json:"marks"`
-	Nonces   []string              `json:"nonces,omitempty"` // of approvals that were used, sorted
-	Prefix   *proofgraph.Prefix    `json:"prefix"`
-	Revoked  map[string]uint64     `json:"revoked,omitempty"`  // entries that revoked a key, by its id
-	Sessions map[string]remSession `json:"sessions,omitempty"` // those that are not closed
-	Trust    json.RawMessage       `json:"trust"`
+	Again    []savedEntry            `json:"again"` // policy entries, and condense entries of which members stand whole
+	Archive  json.RawMessage         `json:"archive"`
+	Changes  json.RawMessage         `json:"changes"`
+	Ledger   *past.Ledger            `json:"ledger"`
+	Marks    *past.Marks             `json:"marks"`
+	Nonces   []string                `json:"nonces,omitempty"` // of approvals that were used, sorted
+	Prefix   *proofgraph.Prefix      `json:"prefix"`
+	Revoked  map[string]uint64       `json:"revoked,omitempty"`  // entries that revoked a key, by its id
+	Sessions map[string]savedSession `json:"sessions,omitempty"` // those that are not closed
+	Trust    json.RawMessage         `json:"trust"`
 }
 
-type remEntry struct {
+type savedEntry struct {
 	Hash  contracts.Digest `json:"hash"`
 	Index uint64           `json:"index"`
 }
 
-type remSession struct {
-	Bindings map[string]remBinding `json:"bindings,omitempty"` // by idempotency key
-	Past     json.RawMessage       `json:"past"`
+type savedSession struct {
+	Bindings map[string]savedBinding `json:"bindings,omitempty"` // by idempotency key
+	Past     json.RawMessage         `json:"past"`
 }
 
-type remBinding struct {
+type savedBinding struct {
 	Args     contracts.Digest `json:"args"`
 	Decision uint64           `json:"decision"`
 	ID       string           `json:"id,omitempty"`
@@ -72,7 +72,7 @@ func (l *priorLog) save(prefix *proofgraph.Prefix) ([]byte, error) {
 	for _, ref := range l.again {
 		_, policy := l.entries[ref.Index]
 		if _, found := slices.BinarySearch(whole, ref.Index); policy || found {
-			x.Again = append(x.Again, remEntry{ref.Hash, ref.Index})
+			x.Again = append(x.Again, savedEntry{ref.Hash, ref.Index})
 		}
 	}
 	for id, index := range l.revoked {
@@ -90,7 +90,7 @@ func (l *priorLog) save(prefix *proofgraph.Prefix) ([]byte, error) {
 			continue
 		}
 		if x.Sessions == nil {
-			x.Sessions = map[string]remSession{}
+			x.Sessions = map[string]savedSession{}
 		}
 		x.Sessions[name] = *r
 	}
@@ -98,8 +98,8 @@ func (l *priorLog) save(prefix *proofgraph.Prefix) ([]byte, error) {
 }
 
 // save returns nil if nothing is to be remembered of the session.
-func (s *priorSession) save() (*remSession, error) {
-	var r remSession
+func (s *priorSession) save() (*savedSession, error) {
+	var r savedSession
 	var err error
 	if r.Past, err = s.past.MarshalJSON(); err != nil {
 		return nil, err
@@ -113,10 +113,10 @@ func (s *priorSession) save() (*remSession, error) {
 	}
 	for key, b := range s.bindings {
 		if r.Bindings == nil {
-			r.Bindings = map[string]remBinding{}
+			r.Bindings = map[string]savedBinding{}
 		}
 		by := b.caller
-		r.Bindings[key] = remBinding{b.args, b.decision, by.ID, b.receipt, by.Roles, by.Tenant, b.tool}
+		r.Bindings[key] = savedBinding{b.args, b.decision, by.ID, b.receipt, by.Roles, by.Tenant, b.tool}
 	}
 	return &r, nil
 }
@@ -168,7 +168,7 @@ func (l *priorLog) load(ctx context.Context, body []byte) (*proofgraph.Prefix, e
 	return x.Prefix, nil
 }
 
-func (l *priorLog) loadSession(name string, r remSession) error {
+func (l *priorLog) loadSession(name string, r savedSession) error {
 	s := l.session(name)
 	if err := s.past.UnmarshalJSON(r.Past); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (l *priorLog) loadSession(name string, r remSession) error {
 }
 
 // readAgain folds the entries that a state only names.
-func (l *priorLog) readAgain(ctx context.Context, again []remEntry, unanswered []proofgraph.EntryAt) error {
+func (l *priorLog) readAgain(ctx context.Context, again []savedEntry, unanswered []proofgraph.EntryAt) error {
 	for _, x := range again {
 		ref := contracts.Ref{Index: x.Index, Hash: x.Hash}
 		st, err := l.reread(ctx, ref)
@@ -455,13 +455,14 @@ func (s *states) save(ctx context.Context, l *priorLog, prefix *proofgraph.Prefi
 	}
 	c := proofgraph.Checkpoint{Origin: o.Origin, Size: prefix.Size, Root: tree.Root()}
 	if note != nil {
-		stored, _, err := proofgraph.ParseCheckpoint(note)
+		stored, lines, err := proofgraph.ParseCheckpoint(note)
 		switch {
 		case err != nil:
 			return err
-		case stored.Size == c.Size && stored.Root != c.Root:
+		case stored.Size != c.Size:
+		case stored.Root != c.Root:
 			return errors.New("the store's checkpoint is of other entries")
-		case stored.Size == c.Size:
+		case signedBy(stored, lines, l.trust.Keys(registry.Log, c.Size)):
 			c.Note = stored.Note
 		}
 	}

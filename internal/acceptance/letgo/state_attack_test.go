@@ -547,3 +547,22 @@ func TestExchangedBelowAState(t *testing.T) {
 	_, err = helm.New(o)
 	require.Error(t, err, "it is found by reading the log")
 }
+
+// A checkpoint in the store whose signature was changed is not that of a state: Close has its own
+// signed.
+func TestTheCheckpointOfAStateVerifies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, proofgraph.NewMemory())
+	w.fill("chat", 3)
+	_, err := w.kernel.Checkpoint(context.Background())
+	require.NoError(t, err)
+	store := &keeping{fork: newFork(t, w.store)}
+	i := bytes.LastIndexByte(store.note, ' ') + 20
+	store.note[i] = map[bool]byte{true: 'B', false: 'A'}[store.note[i] == 'A']
+	for range 2 {
+		x, events := w.quiet(store)
+		require.NoError(t, x.kernel.Close())
+		require.Empty(t, events())
+	}
+	require.Equal(t, 1, store.saves)
+}
