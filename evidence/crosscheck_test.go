@@ -77,6 +77,30 @@ func jsonOf(t testing.TB, pack []byte) map[string]*Error {
 	return all
 }
 
+// TestCrossCheckStubs: a stub is crossed as an entry is.
+func TestCrossCheckStubs(t *testing.T) {
+	t.Parallel()
+	m := filesLog(t, 1)
+	x := newLetGoer(t, m)
+	x.letGo(2, x.read())
+	m.Checkpoint()
+	pack, o := packOf(t, x.store(everything)), Options{Trust: m.Trust}
+	require.NoError(t, crossing(t, pack, o, jcs.Transform))
+	require.NotEmpty(t, x.stubs)
+	for i, stub := range x.stubs {
+		err := crossing(t, pack, o, func(b []byte) ([]byte, error) {
+			if bytes.Equal(b, stub) {
+				return nil, errors.New("secret")
+			}
+			return b, nil
+		})
+		var f *Error
+		require.ErrorAs(t, err, &f)
+		assert.True(t, f.Check == ErrEncoding && f.Entry == int64(i), "entry %d: %v", i, f)
+		assert.NotContains(t, f.Error(), "secret")
+	}
+}
+
 // TestCrossCheckFinds: whatever JSON of a pack the second canonicaliser finds fault with, that is
 // the fault of the pack, under its own check.
 func TestCrossCheckFinds(t *testing.T) {
