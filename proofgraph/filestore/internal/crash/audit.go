@@ -97,6 +97,9 @@ func (a *audit) inspect(s proofgraph.Store) {
 		return
 	}
 	defer l.k.Close()
+	if err := l.stateless; err != nil { // a crash leaves the one before, or the next
+		a.errorf("the state was not taken: %v", err)
+	}
 	if a.after, err = readLog(s); err != nil {
 		a.errorf("reading the log after New: %v", err)
 		return

@@ -40,6 +40,7 @@ const (
 	newKind   = ".new"
 
 	hashesName = "hashes"
+	stateName  = "state"
 
 	kindBegin  = 'B'
 	kindNext   = 'N'

@@ -51,6 +51,15 @@ var defects = []defect{
 				return o.Do()
 			}
 		}},
+	{name: "a state that is not synced", found: "not a state that was saved",
+		hook: func() func(*disktest.Op) error {
+			return func(o *disktest.Op) error {
+				if o.Is("sync", stateName+newKind) {
+					return nil
+				}
+				return o.Do()
+			}
+		}},
 	{name: "a directory that is never synced", found: "is not there", hook: func() func(*disktest.Op) error {
 		return func(o *disktest.Op) error {
 			if o.Kind == "syncdir" {
@@ -138,10 +147,14 @@ func (s blobless) Append(ctx context.Context, b proofgraph.Batch) error {
 func HarnessFindsLiars(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(*Seed, 0))
+	afters := []int{0}                                           // when all is done, also the state
+	for after := 15; after <= 261; after += 12 + everyChange() { // it writes, syncs and writes the end by turns
+		afters = append(afters, after)
+	}
 	for _, x := range defects {
 		said := map[string]bool{}
 		cuts, violations := 0, 0
-		for after := 15; after <= 261; after += 12 + everyChange() { // it writes, syncs and writes the end by turns
+		for _, after := range afters {
 			r, recorded := disktest.NewRAM(), &memoryEvents{}
 			l := &process{number: 1, events: recorded, through: x.through}
 			var d disk.Disk = r

@@ -72,8 +72,9 @@ type process struct {
 	floor   bool                                    // the policy lets entries go
 	store   proofgraph.Store
 
-	mu      sync.Mutex
-	secrets []secretCall // not erased yet
+	mu        sync.Mutex
+	secrets   []secretCall // not erased yet
+	stateless error        // why a state was not taken, or not saved
 }
 
 const (
@@ -132,7 +133,7 @@ func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Read
 		drivers[tool] = l
 	}
 	l.k, err = helm.New(helm.Options{Policy: p, Key: key, Origin: origin, Store: s, Drivers: drivers,
-		Keep: helm.Keep{Outputs: true}, Now: now, Rand: random})
+		Keep: helm.Keep{Outputs: true}, Now: now, Rand: random, Observe: l.observe})
 	if err != nil {
 		return err
 	}
@@ -143,6 +144,14 @@ func (l *process) start(s proofgraph.Store, now func() time.Time, random io.Read
 		l.record(event{Kind: eventBegun, Hash: e.Hash().String()})
 	}
 	return nil
+}
+
+func (l *process) observe(_ context.Context, e helm.Event) {
+	if e.Why == "state" {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.stateless = errors.Join(l.stateless, e.Err)
+	}
 }
 
 func (l *process) record(n event) {
