@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
@@ -66,8 +67,9 @@ type scale struct {
 	vkey    string
 
 	world *world
-	disk  int64 // bytes of the directory when it was whole
-	lines int64 // bytes of entries.jsonl then
+	store *filestore.Store // the one that is open
+	disk  int64            // bytes of the directory when it was whole
+	lines int64            // bytes of entries.jsonl then
 	took  map[string]time.Duration
 	size  uint64
 	went  uint64
@@ -77,24 +79,19 @@ type scale struct {
 	seen  []contracts.Digest
 }
 
-// files is a log on disk, of which a state is kept if that is asked for.
-type files struct {
-	*filestore.Store
-	states bool
+// condenser is what a store on disk is for a kernel, but for the states that it keeps.
+type condenser interface {
+	proofgraph.Store
+	proofgraph.Condenser
+	tlog.HashReader
 }
 
-func (f files) State(ctx context.Context) ([]byte, error) {
-	if !f.states {
-		return nil, nil
+// stateful is what a kernel has of a store on disk.
+func stateful(s *filestore.Store, states bool) proofgraph.Store {
+	if states {
+		return s
 	}
-	return f.Store.State(ctx)
-}
-
-func (f files) SaveState(ctx context.Context, state []byte) error {
-	if !f.states {
-		return nil
-	}
-	return f.Store.SaveState(ctx, state)
+	return struct{ condenser }{s}
 }
 
 func newScale(t *testing.T) *scale {
@@ -123,7 +120,7 @@ func (x *scale) made(name string, n, each int, budget bool) (dir string) {
 	if _, err := os.Stat(whole); errors.Is(err, fs.ErrNotExist) {
 		store, err := filestore.Open(whole+".new", filestore.Options{})
 		require.NoError(x, err)
-		w := busyWorld(x, files{store, false}, budget, x.logKey)
+		w := busyWorld(x, stateful(store, false), budget, x.logKey)
 		began := time.Now()
 		calls := w.busy(context.Background(), "caller", n/2, each)
 		x.row("a call, of 16 callers", perEach(time.Since(began), calls), true)
@@ -145,9 +142,10 @@ func (x *scale) open(dir string, budget, states bool) (w *world, took time.Durat
 	x.Helper()
 	store, err := filestore.Open(dir, filestore.Options{})
 	require.NoError(x, err)
+	x.store = store
 	var before float64
 	defer oneCore()()
-	w = busyWorld(x, files{store, states}, budget, x.logKey, func(o *helm.Options) {
+	w = busyWorld(x, stateful(store, states), budget, x.logKey, func(o *helm.Options) {
 		now := o.Now
 		o.Now = func() time.Time { return now().Add(25 * time.Hour) }
 		before = heap()
@@ -165,7 +163,7 @@ func oneCore() func() {
 // shut closes a kernel and its store.
 func (x *scale) shut(w *world) {
 	x.Helper()
-	require.NoError(x, errors.Join(w.kernel.Close(), w.store.(files).Close()))
+	require.NoError(x, errors.Join(w.kernel.Close(), x.store.Close()))
 }
 
 // cosign has the witness cosign the checkpoint of all entries.
@@ -342,7 +340,7 @@ func (x *scale) remembered() {
 	w, _, _ := x.open(dir, true, true)
 	x.shut(w)
 	w, took, held := x.open(dir, true, true)
-	state, err := w.store.(files).State(context.Background())
+	state, err := x.store.State(context.Background())
 	require.NoError(x, err)
 	require.NotEmpty(x, state)
 	x.row("New, from a state, one core", float64(took), false)
