@@ -2,7 +2,7 @@ package evidence
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -47,9 +47,9 @@ func (l *log) findStub(index uint64) (int, bool) {
 	})
 }
 
-// errLetGo says that something is not there any more: the store has let go of it, or erased it,
-// since it was first read.
-var errLetGo = errors.New("it was let go of, or erased, in the meantime: read the log again")
+// errLetGo is an errChanged: something is not there any more, since the store has let go of it, or
+// erased it, after it was first read.
+var errLetGo = fmt.Errorf("%w: something was let go of, or erased, in the meantime", errChanged)
 
 // mostAgain is how often a store is read from its first entry again because of errLetGo.
 const mostAgain = 16
