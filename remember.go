@@ -418,8 +418,8 @@ func (s *states) make(ctx context.Context, last bool) (size uint64, err error) {
 
 // foldTo folds the first size entries, from the state in the store on, if that can be taken.
 func (s *states) foldTo(ctx context.Context, size uint64) (*priorLog, *proofgraph.Prefix, error) {
-	if l, prefix, err := s.load(ctx); l != nil && prefix.Size <= size {
-		if prefix, err = l.foldFrom(ctx, prefix, size); err == nil && l.restore() == nil {
+	if l, prefix, _ := s.load(ctx); l != nil && prefix.Size <= size { // one that is not taken is replaced
+		if prefix, err := l.foldFrom(ctx, prefix, size); err == nil && l.restore() == nil {
 			return l, prefix, nil
 		}
 	}
