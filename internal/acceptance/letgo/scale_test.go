@@ -100,6 +100,7 @@ func newScale(t *testing.T) *scale {
 		x.dir = t.TempDir()
 	} else {
 		x.work = filepath.Join(x.dir, "work")
+		require.NoError(t, os.MkdirAll(x.dir, 0o755))
 		require.NoError(t, os.RemoveAll(x.work))
 		t.Cleanup(func() { require.NoError(t, os.RemoveAll(x.work)) })
 	}
