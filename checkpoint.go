@@ -111,9 +111,10 @@ type Condensed struct {
 // from the condense entry on the kernel itself knows these entries no more: an Intent with one of
 // them in After is DENY INTENT_MALFORMED.
 //
-// Calls go on meanwhile. Condense reads the log from the beginning. There is one Condense or Drop
-// at a time; others wait, until ctx ends. What was written when ctx ends or the store fails to read
-// stays. If an entry cannot be signed or stored the kernel seals.
+// Calls go on meanwhile. The first Condense after [New] reads the whole log, and each later one
+// from the first entry on that could still go. There is one Condense or Drop at a time; others
+// wait, until ctx ends. What was written when ctx ends or the store fails to read stays. If an
+// entry cannot be signed or stored the kernel seals.
 func (k *Kernel) Condense(ctx context.Context, before time.Time) (Condensed, error) {
 	c, err := k.condense(ctx, before)
 	if err != nil {

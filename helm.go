@@ -86,13 +86,13 @@ import (
 // store and clock must not, because every call waits for them.
 //
 // A kernel keeps in memory a few hundred bytes for every session of its log and for every policy,
-// 48 for every entry that it has read or written, and some 80 for every budget window that the log
-// has had: one per caller and hour of a million callers is too many. For every session that is not
-// closed it keeps the idempotency keys bound in it, what the user said, the values of facts that a
-// policy asks for, and some 60 bytes for each call that ran in it and for the arguments that a
-// policy compares with later ones. It keeps as much for good for each approval that was used. So
-// close a session that ended ([Kernel.CloseSession]), and a narrowed kernel when its task is over
-// ([Kernel.Close]).
+// 48 for every entry that it has read or written and that no condense entry covers
+// ([Kernel.Condense]), and some 80 for every budget window that the log has had: one per caller and
+// hour of a million callers is too many. For every session that is not closed it keeps the
+// idempotency keys bound in it, what the user said, the values of facts that a policy asks for, and
+// some 60 bytes for each call that ran in it and for the arguments that a policy compares with
+// later ones. It keeps as much for good for each approval that was used. So close a session that
+// ended ([Kernel.CloseSession]), and a narrowed kernel when its task is over ([Kernel.Close]).
 //
 // Its store keeps some 2 KiB for a denial and 4 KiB for a run. Unless Options.Keep says otherwise
 // it keeps the arguments of every call too, up to 1 MiB, denied calls included. Budgets limit what
@@ -159,7 +159,8 @@ var (
 //
 // If the store is a [proofgraph.Rememberer] it has the state that an earlier kernel of the same Key
 // has left. New then reads only the entries after it: see [Kernel.Close]. A state that does not fit
-// is reported to Options.Observe, and New reads the whole log: none is ever needed.
+// is reported to Options.Observe, and New reads the whole log: none is ever needed. If so many
+// entries are after the state that another one is due, New makes it.
 //
 // The log must have begun with the same registry. Key and LogKey may differ from those it began
 // with, if its trust events added them ([Kernel.Govern]) and did not revoke them. Options.Trust

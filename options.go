@@ -94,7 +94,8 @@ type Keep struct {
 //
 // A checkpoint is made on a goroutine that ends with it, and no call waits for it. A kernel that is
 // idle has no goroutine and no timer. If a checkpoint fails the kernel goes on: there is an [Event]
-// with Why "checkpoint" and its Err, and it is tried again when the next one is due.
+// with Why "checkpoint" and its Err, and it is tried again when the next one is due. If Every or
+// After is set, [Kernel.Close] makes a checkpoint of the entries after the last one.
 type Checkpoints struct {
 	// Every is after how many durable entries since the last checkpoint one is due; 0: after none.
 	Every uint64

@@ -5,8 +5,9 @@
 // signs it, and act on it after [Slot.Wait] returned nil: then it is durable. [Log.Checkpoint]
 // signs the whole log. [NewMemory] is a store that ends with the process. While a log is open over
 // a store, nothing else may add entries or checkpoints to it. Blobs may be erased meanwhile
-// ([Eraser]), and put back. This package does not know the meaning of records, nor whether a key
-// may sign: see packages contracts and evidence.
+// ([Eraser]), and put back, and stubs may take the places of entries ([Condenser]). This package
+// does not know the meaning of records, nor whether a key may sign: see packages contracts and
+// evidence.
 //
 // # Entries and their headers
 //
@@ -59,6 +60,18 @@
 // Open reads each entry once. It checks form, order and links, and the store's checkpoint against
 // the entries, so that it notices a store that lost or exchanged entries below the checkpoint. It
 // verifies no signature: that is for a reader who does not trust the store.
+//
+// # Logs of years
+//
+// A log holds 44 bytes for each entry, by which later entries find those that they name. It forgets
+// the entries of the set of a condense entry: no later entry may name one of them, and a
+// [Condenser] may have stubs in their places. The caller says which entries a set has
+// (Options.Condensed, Draft.Forget). Every leaf hash stays, and so does the root at every size.
+//
+// Open can go on from a [Prefix], which [Fold] makes of the first entries of a log. It then reads
+// the entries after these, and those before them only when a later one names them ([Log.Find]). So
+// it notices no change of an earlier entry but of the first and the last. To open a log from a
+// prefix is to trust it: the caller signs it before a [Rememberer] keeps it.
 //
 // # Checkpoints
 //

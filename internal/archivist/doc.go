@@ -1,10 +1,11 @@
 // Package archivist knows what a log has let go of, and lets go of more.
 //
 // A condense entry says that stores may let go of a set of entries: package condense computes it.
-// An [Archivist] reads every line of a log once, when the log is opened ([Archivist.Line]), and the
-// condense entries ([Archivist.Condensed]), whose sets the log then forgets. [Archivist.Condense]
-// finds the ranges that further condense entries are written for, and [Archivist.Drop] has the
-// store put stubs in the place of the entries of sets.
+// An [Archivist] is told of every line of a log once, when the log is opened ([Archivist.Line]),
+// and of the condense entries ([Archivist.Condensed]): the log then forgets their sets. If the log
+// is opened from a state, the archivist is loaded from it ([Archivist.Load]), and told of the lines
+// after it. [Archivist.Condense] finds the ranges that further condense entries are written for,
+// and [Archivist.Drop] has the store put stubs in the place of the entries of sets.
 //
 // # What it holds
 //
@@ -18,6 +19,7 @@
 // A window of 1,048,576 entries, the longest range that there is, is read at once, and its range is
 // from the first to the last entry that may go. If too few may, its best part is taken, of some
 // times 65,536 entries: a set of 1,024 members, the least, may come from a range of so many.
-// What no range takes now goes with a later one. The first window begins with the first entry that
-// may go and has not: before it are entries of sets, and those that stay for ever.
+// What no range takes now goes with a later one. The first window of the first Condense begins with
+// the log, that of a later one with the first entry that may go and has not: before it are entries
+// of sets, and those that stay for ever.
 package archivist
