@@ -67,6 +67,7 @@ type office struct {
 	changes   uint64                      // of the trust state
 	nonces    io.Reader                   // seeded, so that a failure can be seen again
 	decisions map[contracts.ReasonCode]int
+	witnesses []string // whose cosignatures the kernel keeps, if there are any
 }
 
 func newOffice(t testing.TB) *office {
@@ -119,7 +120,8 @@ func (o *office) open() {
 	o.must(err)
 	o.kernel, err = helm.New(helm.Options{Policy: compiled, Key: o.key, LogKey: o.log, Store: o.store, Origin: origin,
 		Trust: o.trust, Keep: helm.Keep{Outputs: true}, Rand: o.nonces,
-		Now: func() time.Time { o.now = o.now.Add(time.Second); return o.now }})
+		Checkpoint: helm.Checkpoints{Witnesses: o.witnesses, Quorum: len(o.witnesses)},
+		Now:        func() time.Time { o.now = o.now.Add(time.Second); return o.now }})
 	o.must(err)
 	p := o.public(o.key)
 	o.keys[crypto.KeyID(p).String()] = p

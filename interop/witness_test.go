@@ -23,6 +23,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/evidence"
 	httpwitness "github.com/helmkernel/helm/integrations/witness"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/witness"
@@ -94,8 +95,9 @@ func (w *theirs) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 // TestWitnesses: a witness of the parts of transparency.dev and one of ours cosign the log of a
 // kernel through our client, for which the kernel proves that each checkpoint extends the last one.
-// Their tooling verifies the lines of both, each under the key that its witness names. Another
-// history that was signed with the same key is cosigned by neither.
+// Their tooling verifies the lines of both, each under the key that its witness names. The kernel
+// keeps them, and a pack is WITNESSED by both. Another history that was signed with the same key is
+// cosigned by neither.
 func TestWitnesses(t *testing.T) {
 	o := newOffice(t)
 	logVkey := proofgraph.VerifierKey(origin, o.public(o.log))
@@ -129,6 +131,9 @@ func TestWitnesses(t *testing.T) {
 	policy, err := httpwitness.ParsePolicy(fmt.Appendf(nil, "log %s\nwitness theirs %s %s\nwitness ours %s %s\n"+
 		"group both all theirs ours\nquorum both\n", logVkey, theirVkey, theirServer.URL, ourVkey, ourServer.URL))
 	require.NoError(t, err)
+	require.NoError(t, o.kernel.Close())
+	o.witnesses = policy.Keys()
+	o.open()
 	client := new(httpwitness.Client)
 	for i, calls := range []int{0, 1, 0, 2, 3, 30, 100} {
 		for j := range calls {
@@ -141,6 +146,7 @@ func TestWitnesses(t *testing.T) {
 		require.NoError(t, err)
 		cosigned, err := client.Cosign(t.Context(), o.kernel, c, policy)
 		require.NoError(t, err, "%d", c.Size)
+		require.NoError(t, o.kernel.Cosigned(t.Context(), cosigned))
 		_, _, opened, err := fmtlog.ParseCheckpoint(cosigned, origin, o.logVerifier(), verifiers...)
 		require.NoError(t, err)
 		require.Len(t, opened.Sigs, 3, "%s", cosigned)
@@ -151,6 +157,11 @@ func TestWitnesses(t *testing.T) {
 			require.Greater(t, at.Year(), 2024)
 		}
 	}
+	p := o.pack()
+	r, err := evidence.Verify(t.Context(), bytes.NewReader(p.raw), int64(len(p.raw)), evidence.Options{
+		Kernel: o.public(o.first), Origin: origin, Witnesses: policy.Keys(), Quorum: 2})
+	require.NoError(t, err)
+	require.True(t, r.Success(evidence.Witnessed) && len(r.Witnesses) == 2, "%s", r)
 
 	fork := newOffice(t)
 	for j := range 200 {

@@ -41,6 +41,8 @@ func (a *app) verifyLog() *cobra.Command {
 	c.Flags().StringVar(&from.last, "last", "", "`FILE` with the last checkpoint")
 	var by witnesses
 	by.flags(c)
+	var has holdings
+	has.flags(c)
 	file := c.Flags().String("kept", "", "`FILE` that keeps the last checkpoint, as pack audit has it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if from.last != "" && *file != "" {
@@ -49,6 +51,9 @@ func (a *app) verifyLog() *cobra.Command {
 		o, err := a.options(&from)
 		if err == nil {
 			err = by.options(a, &o)
+		}
+		if err == nil {
+			err = has.options(a, &o)
 		}
 		if err != nil {
 			return err

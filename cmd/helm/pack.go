@@ -97,13 +97,16 @@ func (a *app) verifyPack() *cobra.Command {
 		Long: "Verify a pack: that nothing in it was removed, reordered, changed or inserted, and that each verdict\n" +
 			"that can be replayed has the same result. The answer is yes only if --trust or --kernel says who\n" +
 			"may have made it. An old pack passes too, unless --last has the last checkpoint: see pack audit.\n" +
-			"With --witness the answer is yes only if --quorum of these have cosigned its checkpoint.",
+			"With --witness the answer is yes only if --quorum of these have cosigned its checkpoint. Of entries\n" +
+			"that the log has let go of stubs are left: the report says of which nobody has seen the entries.",
 	}
 	var from root
 	from.flags(c)
 	c.Flags().StringVar(&from.last, "last", "", "`FILE` with the last checkpoint")
 	var by witnesses
 	by.flags(c)
+	var has holdings
+	has.flags(c)
 	rerun := c.Flags().Bool("rerun", false, "run calls of closed sandboxes again: code of the pack, in the sandbox")
 	modules := c.Flags().StringArray("module", nil, "`FILE` of a module that the pack lacks, for --rerun")
 	gas := c.Flags().Uint64("rerun-gas", 0, "the most `GAS` for all runs; 1e12 without it")
@@ -112,7 +115,11 @@ func (a *app) verifyPack() *cobra.Command {
 			return wrongly(c, errors.New("--module and --rerun-gas are of --rerun"))
 		}
 		return a.opened(args[0], &from, func(f io.ReaderAt, size int64, o evidence.Options) error {
-			if err := by.options(a, &o); err != nil {
+			err := by.options(a, &o)
+			if err == nil {
+				err = has.options(a, &o)
+			}
+			if err != nil {
 				return err
 			}
 			if *rerun {
@@ -138,10 +145,13 @@ func (a *app) audit() *cobra.Command {
 		Use: "audit PACK --trust FILE --kept FILE", Short: "verify a pack, and that it goes on from the last one",
 		Args: arguments(cobra.ExactArgs(1)),
 		Long: "Verify a pack against the checkpoint that was kept of the one before, and keep its own if it is a\n" +
-			"success. --begin begins the file with the first pack of a log.",
+			"success. --begin begins the file with the first pack of a log. Next to it, with the suffix .seen,\n" +
+			"are the hashes of condense entries that were verified before their entries were let go of.",
 	}
 	var from root
 	from.flags(c)
+	var has holdings
+	has.flags(c)
 	file := c.Flags().String("kept", "", "`FILE` that keeps the last checkpoint")
 	begin := c.Flags().Bool("begin", false, "this is the first pack: there is no such file yet")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -149,6 +159,9 @@ func (a *app) audit() *cobra.Command {
 			return usageError{fmt.Errorf("%s needs --kept", c.CommandPath())}
 		}
 		return a.opened(args[0], &from, func(f io.ReaderAt, size int64, o evidence.Options) error {
+			if err := has.options(a, &o); err != nil {
+				return err
+			}
 			if !*begin {
 				return a.report(kept.Verify(c.Context(), *file, f, size, o))
 			}

@@ -63,8 +63,8 @@ func ExampleClient() {
 	options.Checkpoint = helm.Checkpoints{
 		Every:     1000,
 		After:     time.Minute,
-		Witnesses: []string{vkey},
-		Quorum:    1,
+		Witnesses: agreed.Keys(),
+		Quorum:    agreed.Quorum,
 		Done: func(ctx context.Context, c proofgraph.Checkpoint) {
 			<-ready
 			note, err := client.Cosign(ctx, k, c, agreed) // k proves that its log goes on
