@@ -20,7 +20,8 @@ type Index struct {
 	first   uint64         // the number of the first entry, from which places are counted; none is below it
 	records pages[indexed] // by place; a page is nil once one of its entries was forgotten
 	thinned []*thinPage    // those pages, by the same places
-	buckets pages[uint32]  // one for each entry that is found: place of the first in it, counted from 1
+	buckets pages[uint32]  // one for each entry that is found, and ahead: place of the first in it, counted from 1
+	ahead   int            // buckets of entries that are not there yet
 	thin    int            // a page with records that are forgotten and still held; counted from 1
 	last    bool           // likewise the page that is not full yet
 	keys    [4]uint64      // of spread
@@ -49,11 +50,27 @@ func (x *Index) Add(hash contracts.Digest, lamport uint64) error {
 	if n == 0 {
 		x.keys = newKeys()
 	}
-	x.split()
+	if x.ahead > 0 {
+		x.ahead--
+	} else {
+		x.split()
+	}
 	first := x.buckets.at(x.bucket(&hash))
 	x.records.add(indexed{hash, uint32(lamport), *first})
 	*first = uint32(n + 1)
 	return nil
+}
+
+// expect makes the buckets of the first n entries, so that adding these splits none. A large n is
+// taken for less: it is what a store says of itself.
+func (x *Index) expect(n uint64) {
+	if x.records.n > 0 || x.buckets.n > 0 {
+		return
+	}
+	x.ahead = int(min(n, 1<<22))
+	for range x.ahead {
+		x.buckets.add(0)
+	}
 }
 
 // Lookup returns number and Lamport time of the entry with that hash.

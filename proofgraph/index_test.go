@@ -18,6 +18,10 @@ func TestIndexFindsWhatIsThereAndNothingElse(t *testing.T) {
 	var x Index
 	_, _, ok := x.Lookup(hashOf(0))
 	assert.True(t, !ok && x.Len() == 0, "found in the zero Index")
+	var e Index
+	e.expect(1)
+	_, _, ok = e.Lookup(hashOf(0))
+	assert.True(t, !ok && e.Len() == 0, "found in an Index of none")
 	for i := range uint64(20_000) {
 		_, _, ok := x.Lookup(hashOf(i))
 		require.False(t, ok, "%d found before it was added", i)
@@ -137,6 +141,7 @@ func TestIndexForgets(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var x Index
+		x.expect(seed % 6 * 1500)     // none, fewer than come, and more
 		var hashes []contracts.Digest // by number
 		gone := map[uint64]bool{}
 		byHash := map[contracts.Digest][]uint64{} // those that are found

@@ -67,6 +67,7 @@ func (r *restoring) run(p *Prefix) error {
 			return fmt.Errorf("prefix: %w", err)
 		}
 	}
+	r.index.expect(r.size - r.queue.size)
 	for r.queue.size < r.size {
 		c, err := r.read()
 		if err != nil {
