@@ -18,7 +18,7 @@ import (
 // condenser returns the store as a [proofgraph.Condenser].
 func (t *trial) condenser() proofgraph.Condenser {
 	t.Helper()
-	c, ok := t.store.(proofgraph.Condenser)
+	c, ok := as[proofgraph.Condenser](t.store)
 	if !ok {
 		t.Skipf("it has no method Condense")
 	}
@@ -250,7 +250,7 @@ func condensesNothingElse(t *trial) {
 	}
 	t.condense([]uint64{0, 1, 2, 3, 4, 5, 39}, "blob 11", "blob 12", "blob 13")
 	t.same()
-	if c, ok := t.store.(io.Closer); ok {
+	if c, ok := as[io.Closer](t.store); ok {
 		if err := c.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}

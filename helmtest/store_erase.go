@@ -16,7 +16,7 @@ import (
 // eraser returns the store as a [proofgraph.Eraser].
 func (t *trial) eraser() proofgraph.Eraser {
 	t.Helper()
-	e, ok := t.store.(proofgraph.Eraser)
+	e, ok := as[proofgraph.Eraser](t.store)
 	if !ok {
 		t.Skipf("it has no method EraseBlob")
 	}
@@ -116,7 +116,7 @@ func erasesNothing(t *trial) {
 	t.same()
 	b.At--
 	t.append(b)
-	if c, ok := t.store.(io.Closer); ok {
+	if c, ok := as[io.Closer](t.store); ok {
 		if err := c.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}

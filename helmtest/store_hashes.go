@@ -17,7 +17,7 @@ import (
 // hashReader returns the store as a [tlog.HashReader].
 func hashReader(t *trial) tlog.HashReader {
 	t.Helper()
-	r, ok := t.store.(tlog.HashReader)
+	r, ok := as[tlog.HashReader](t.store)
 	if !ok {
 		t.Skipf("it has no method ReadHashes")
 	}
@@ -100,7 +100,7 @@ func readsHashes(t *trial) {
 			sameHashes(t)
 		}
 	}
-	if _, ok := t.store.(proofgraph.Condenser); ok {
+	if _, ok := as[proofgraph.Condenser](t.store); ok {
 		t.condense([]uint64{0, 1, 3, 40, 41, uint64(len(t.twin.entries)) - 1})
 		sameHashes(t)
 		t.reopen()
@@ -109,7 +109,7 @@ func readsHashes(t *trial) {
 	t.append(t.batch("the last"))
 	sameHashes(t)
 	t.same()
-	if c, ok := t.store.(io.Closer); ok {
+	if c, ok := as[io.Closer](t.store); ok {
 		if err := c.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}

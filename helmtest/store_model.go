@@ -69,20 +69,20 @@ func model(t *trial) {
 			t.sameBlob(pool[random.IntN(len(pool))])
 		case 12:
 			t.same()
-			if _, ok := t.store.(proofgraph.Rememberer); ok {
+			if _, ok := as[proofgraph.Rememberer](t.store); ok {
 				remember(t, []byte(text()))
 			}
-			if _, ok := t.store.(tlog.HashReader); ok && random.IntN(4) == 0 {
+			if _, ok := as[tlog.HashReader](t.store); ok && random.IntN(4) == 0 {
 				sameHashes(t)
 			}
 		case 13:
 			t.reopen()
 		case 14:
-			if _, ok := t.store.(proofgraph.Eraser); ok {
+			if _, ok := as[proofgraph.Eraser](t.store); ok {
 				t.erase(pool[random.IntN(len(pool))])
 			}
 		case 15:
-			if _, ok := t.store.(proofgraph.Condenser); !ok || random.IntN(3) > 0 {
+			if _, ok := as[proofgraph.Condenser](t.store); !ok || random.IntN(3) > 0 {
 				break
 			}
 			var indexes []uint64

@@ -41,7 +41,7 @@ func again(t *trial) {
 
 // Two processes write to one log: neither overwrites the other's entries, and each sees all.
 func shared(t *trial) {
-	if _, ok := t.store.(io.Closer); ok {
+	if _, ok := as[io.Closer](t.store); ok {
 		t.Skipf("it has a method Close: one at a time has it open")
 	}
 	one := t.store
@@ -67,7 +67,7 @@ func shared(t *trial) {
 }
 
 func closed(t *trial) {
-	c, ok := t.store.(io.Closer)
+	c, ok := as[io.Closer](t.store)
 	if !ok {
 		t.Skipf("it has no method Close")
 	}
@@ -120,10 +120,11 @@ func (t *trial) closeAgain(c io.Closer) {
 
 // A store is closed while one goroutine writes and others read: they get correct data or an error.
 func closing(t *trial) {
-	if _, ok := t.store.(io.Closer); !ok {
+	if _, ok := as[io.Closer](t.store); !ok {
 		t.Skipf("it has no method Close")
 	}
 	for round := range t.some(8) {
+		closer, _ := as[io.Closer](t.store) // another one each time
 		var (
 			all    sync.WaitGroup
 			store  = t.store
@@ -157,7 +158,7 @@ func closing(t *trial) {
 			})
 		}
 		<-ready
-		err := store.(io.Closer).Close()
+		err := closer.Close()
 		over.Store(true)
 		all.Wait()
 		if err != nil || len(t.twin.entries) <= before+round*perBatch {

@@ -17,7 +17,7 @@ import (
 // rememberer returns the store as a [proofgraph.Rememberer].
 func rememberer(t *trial) proofgraph.Rememberer {
 	t.Helper()
-	r, ok := t.store.(proofgraph.Rememberer)
+	r, ok := as[proofgraph.Rememberer](t.store)
 	if !ok {
 		t.Skipf("it has no method SaveState")
 	}
@@ -36,7 +36,7 @@ func remember(t *trial, state []byte) {
 // sameState compares the state of a store that may have one.
 func sameState(t *trial) {
 	t.Helper()
-	r, ok := t.store.(proofgraph.Rememberer)
+	r, ok := as[proofgraph.Rememberer](t.store)
 	if !ok {
 		return
 	}
@@ -71,10 +71,10 @@ func remembers(t *trial) {
 		fill(got[:cap(got)], 'X')
 	}
 	sameState(t)
-	if _, ok := t.store.(proofgraph.Eraser); ok {
+	if _, ok := as[proofgraph.Eraser](t.store); ok {
 		t.erase("state")
 	}
-	if _, ok := t.store.(proofgraph.Condenser); ok {
+	if _, ok := as[proofgraph.Condenser](t.store); ok {
 		t.condense([]uint64{0, 1, 2}, "blob 1")
 	}
 	t.same()
@@ -98,7 +98,7 @@ func remembersNothing(t *trial) {
 		remember(t, []byte("a state"))
 		t.append(t.batch("entry"))
 	}
-	c, ok := t.store.(io.Closer)
+	c, ok := as[io.Closer](t.store)
 	if !ok {
 		return
 	}

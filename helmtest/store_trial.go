@@ -52,7 +52,7 @@ func begin(r reporter, open func() proofgraph.Store, short bool) *trial {
 	}
 	t.use(open())
 	t.Cleanup(func() {
-		if c, ok := t.store.(io.Closer); ok {
+		if c, ok := as[io.Closer](t.store); ok {
 			c.Close() // Close may be called twice
 		}
 	})
@@ -75,7 +75,7 @@ func (t *trial) use(s proofgraph.Store) {
 // reopen ends one process and begins another.
 func (t *trial) reopen() {
 	t.Helper()
-	if c, ok := t.store.(io.Closer); ok {
+	if c, ok := as[io.Closer](t.store); ok {
 		if err := c.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
@@ -91,6 +91,16 @@ func (t *trial) Errorf(format string, args ...any) {
 func (t *trial) Fatalf(format string, args ...any) {
 	t.Helper()
 	t.reporter.Fatalf("%s", t.step+fmt.Sprintf(format, args...))
+}
+
+// as returns the store as another interface that it has. An [appender] has those of its shared
+// store.
+func as[T any](s proofgraph.Store) (T, bool) {
+	if a, ok := s.(*appender); ok {
+		s = a.Shared
+	}
+	x, ok := s.(T)
+	return x, ok
 }
 
 // some returns how many of n are enough for a short test.

@@ -38,7 +38,9 @@ type Placed struct {
 //
 // Every method but Leave returns [ErrFenced] if another writer has found this one dead. Nothing of a
 // fenced writer is written after the fence. If a method returns any other error than ErrMoved it is
-// unknown what was written, and the writer is of no more use.
+// unknown what was written, and the writer is of no more use: Leave ends it, in any case. A context
+// that had ended before the call, and a Change that contradicts itself or has a seq that its session
+// has already, are such errors, but nothing was written.
 type Writer interface {
 	// ID returns the writer's number, which is never given twice.
 	ID() uint64
@@ -58,19 +60,21 @@ type Writer interface {
 	Put(ctx context.Context, guess State, c Change) (at uint64, err error)
 
 	// Turn waits until the log is nobody else's, and returns what holds of it. It is followed by
-	// End, in any case. A writer that hangs in its turn may be fenced.
+	// End, in any case, and by no other call before that but Leave. After an error there is no
+	// turn. A writer that hangs in its turn may be fenced.
 	Turn(ctx context.Context, a Ask) (State, error)
 
 	// End writes a batch and ends the turn, when all of the batch is on stable storage. Its first
 	// entry has the index State.Size. The zero Change changes nothing and only ends the turn. It
 	// returns ErrMoved, and has changed nothing, for the reasons of Put that are in the Change.
+	// The turn ends with an error too.
 	End(ctx context.Context, c Change) error
 
 	// Dead fences the writers that are dead, and returns the indexes of all open decisions of
 	// fenced writers and of those that left, ascending.
 	Dead(ctx context.Context) ([]uint64, error)
 
-	// Leave ends the writer.
+	// Leave ends the writer. When it returns nil, nothing of the writer is written any more.
 	Leave(ctx context.Context) error
 }
 
@@ -103,7 +107,8 @@ type End struct {
 // A Change is a batch, and what the log holds after it.
 type Change struct {
 	// Batch is what is written. Its At is not read. Of two checkpoints the store keeps the one of
-	// the larger size; of one size, the later one.
+	// the larger size; of one size, the later one. Bytes that are no checkpoint are as one of size
+	// 0.
 	Batch
 
 	Of       []string            // the session of each entry of the batch; their seqs end before End.Next
