@@ -55,7 +55,7 @@ var sharedPromises = []sharedPromise{
 	{"the change of a turn is whole or not there", wholeTurn},
 	{"turns exclude each other", turnsExclude},
 	{"a put waits for another writer's turn", putWaits},
-	{"what is in a turn is not read before it ends", unreadInTurn},
+	{"a reader waits for no turn", readsInTurn},
 
 	{"writers that put and take turns at once leave no hole", atOnce},
 	{"of writers that settle one decision one does", oneSettles},

@@ -30,7 +30,7 @@ func givenToWriters(t *sharedTrial) {
 		case 1:
 			t.write(t.watch, c)
 		default:
-			c.Used[0] = "nonce of change 0"
+			c.Used[0] = nonceOf("change 0")
 			before.Used[0] = c.Used[0]
 			var err error
 			if i == 2 {

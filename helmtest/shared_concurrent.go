@@ -112,13 +112,15 @@ func atOnce(t *sharedTrial) {
 		all.Go(func() {
 			known := proofgraph.State{Sessions: make(map[string]proofgraph.End), Spent: []contracts.Balance{crowdBudget}}
 			for round := range rounds {
-				p := piece{session: fmt.Sprintf("of %d", i), text: fmt.Sprintf("by %d in round %d", i, round)}
-				if round%3 > 0 {
-					p.session, p.spends = fmt.Sprintf("shared %d", round%2), true
+				p := piece{session: fmt.Sprintf("of-%d", i), text: fmt.Sprintf("by %d in round %d", i, round)}
+				p.spends = round%3 > 0
+				if round%3 == 2 {
+					p.session = fmt.Sprintf("shared-%d", round%2)
 				}
 				if round%4 == 0 {
-					p.nonce = fmt.Sprintf("nonce %d", round)
+					p.nonce = fmt.Sprintf("nonce-%d", round)
 				}
+				t.pause()
 				if err := crowd.work(w, p, &known, (i+round)%5 > 0); err != nil {
 					t.Errorf("while others put and take turns, a writer has the error %v", err)
 					return
@@ -142,11 +144,11 @@ func (t *crowd) compare(entries, rounds int) {
 	t.log.indexes, t.twin.entries = make(map[string][]uint64), nil
 	for i, e := range list {
 		words := strings.Fields(t.at[uint64(i)])
-		if string(e) != t.at[uint64(i)] || words[2] != fmt.Sprint(len(t.log.indexes[words[0]+" "+words[1]])) {
+		if len(words) == 0 || string(e) != t.at[uint64(i)] || words[1] != fmt.Sprint(len(t.log.indexes[words[0]])) {
 			t.Fatalf("entry %d is %s, and %q was acknowledged there: its session, its seq, its writer", i, brief(e),
 				t.at[uint64(i)])
 		}
-		t.log.indexes[words[0]+" "+words[1]] = append(t.log.indexes[words[0]+" "+words[1]], uint64(i))
+		t.log.indexes[words[0]] = append(t.log.indexes[words[0]], uint64(i))
 		t.twin.entries = append(t.twin.entries, string(e))
 	}
 	for name := range t.log.indexes {
@@ -158,7 +160,7 @@ func (t *crowd) compare(entries, rounds int) {
 		t.Errorf("a balance was charged %d times by 1 and is %v", t.moved, state.Spent)
 	}
 	for round := 0; round < rounds; round += 4 {
-		if nonce := fmt.Sprintf("nonce %d", round); t.used[nonce] != 1 {
+		if nonce := fmt.Sprintf("nonce-%d", round); t.used[nonce] != 1 {
 			t.Errorf("%q was used %d times", nonce, t.used[nonce])
 		}
 	}

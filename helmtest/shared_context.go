@@ -79,15 +79,14 @@ func endsInWait(t *sharedTrial) {
 		}()
 		t.linger()
 		cancel()
-		waits := true
-		for i := 0; waits && i < 100_000; i++ {
-			select {
-			case <-done:
-				waits = false
-			default:
-				t.shared.Size(t.ctx)
-			}
+		patient, over := context.WithTimeout(t.ctx, t.patience)
+		waits := false
+		select {
+		case <-done:
+		case <-patient.Done():
+			waits = true
 		}
+		over()
 		t.end(other, proofgraph.Change{})
 		<-done
 		if waits || err == nil {

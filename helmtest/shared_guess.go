@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
@@ -63,6 +64,8 @@ func numbers(t *sharedTrial) {
 	t.holds()
 }
 
+func nonceOf(name string) string { return "nonce-of-" + strings.ReplaceAll(name, " ", "-") }
+
 // full returns a change that has some of everything, and the guess that it needs.
 func (t *sharedTrial) full(name string) (guess proofgraph.State, c proofgraph.Change) {
 	guess, c = t.draft("a: "+name, ": trust "+name, "a: and then "+name, "b: "+name, "c: "+name)
@@ -70,7 +73,7 @@ func (t *sharedTrial) full(name string) (guess proofgraph.State, c proofgraph.Ch
 	t.spend(&guess, &c, contracts.Balance{Budget: "euros", Of: "acme", Window: "2026-01"}, 5)
 	t.spend(&guess, &c, contracts.Balance{Budget: "euros", Of: "acme"}, 7)
 	t.spend(&guess, &c, contracts.Balance{Budget: "calls", Of: "acme", Window: "2026-01"}, 1)
-	c.Used, c.Opened = []string{"nonce of " + name, "another of " + name}, []int{2, 3}
+	c.Used, c.Opened = []string{nonceOf(name), "another-" + nonceOf(name)}, []int{2, 3}
 	return guess, c
 }
 
@@ -85,8 +88,8 @@ func rightGuess(t *sharedTrial) {
 
 		guess, c = t.draft(fmt.Sprintf("a: closed %d, closed", i))
 		c.Settled = []uint64{at + 2, at + 3}
-		guess.Sessions["never begun"] = proofgraph.End{} // it is right, and nothing of it changes
-		guess.Spent = append(guess.Spent, contracts.Balance{Budget: "never charged"})
+		guess.Sessions["never-begun"] = proofgraph.End{} // it is right, and nothing of it changes
+		guess.Spent = append(guess.Spent, contracts.Balance{Budget: "never-charged"})
 		t.put(w, guess, c)
 
 		guess, c = t.draft()
@@ -139,7 +142,7 @@ func wrongGuess(t *sharedTrial) {
 		{"Last of a session without an entry is another", end("d", anotherLast)},
 		{"a session that is there is guessed not to be",
 			end("a", func(e *proofgraph.End) { *e = proofgraph.End{} })},
-		{"a session that is not there is guessed to be", end("never begun", later)},
+		{"a session that is not there is guessed to be", end("never-begun", later)},
 		{"a balance is lower", func(g *proofgraph.State, _ *proofgraph.Change) { g.Spent[0].Spent-- }},
 		{"a balance is higher", func(g *proofgraph.State, _ *proofgraph.Change) { g.Spent[2].Spent++ }},
 		{"a balance of another window", func(g *proofgraph.State, _ *proofgraph.Change) {
@@ -149,7 +152,7 @@ func wrongGuess(t *sharedTrial) {
 			g.Spent = append(g.Spent, contracts.Balance{Budget: "euros", Of: "other", Window: "2026-01", Spent: 10})
 		}},
 		{"a nonce is used", func(_ *proofgraph.State, c *proofgraph.Change) {
-			c.Used = append(c.Used, "another of the first")
+			c.Used = append(c.Used, "another-"+nonceOf("the first"))
 		}},
 		{"what it settles is no decision", func(_ *proofgraph.State, c *proofgraph.Change) { c.Settled = []uint64{0} }},
 		{"what it settles is not there yet", func(_ *proofgraph.State, c *proofgraph.Change) {

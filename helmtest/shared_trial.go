@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ type sharedTrial struct {
 	shared proofgraph.Shared // opened last
 	watch  proofgraph.Writer // of shared; sees what turns return
 	log    sharedTwin
+
+	patience time.Duration // with a call that must return
 }
 
 // A sharedTwin holds what turns must return.
@@ -33,7 +36,7 @@ type sharedTwin struct {
 
 func beginShared(r reporter, open func() proofgraph.Shared, short bool) *sharedTrial {
 	r.Helper()
-	t := &sharedTrial{log: sharedTwin{
+	t := &sharedTrial{patience: 10 * time.Second, log: sharedTwin{
 		make(map[string]proofgraph.End), make(map[string][]uint64), make(map[contracts.Balance]uint64),
 		make(map[string]bool),
 	}}
@@ -217,14 +220,14 @@ func (t *sharedTrial) holds() {
 	t.Helper()
 	t.same()
 	a := proofgraph.Ask{
-		Sessions: append(slices.Sorted(maps.Keys(t.log.ends)), "", "no such session"),
-		Nonces:   append(slices.Sorted(maps.Keys(t.log.used)), "no such nonce"),
-		Balances: append(slices.Collect(maps.Keys(t.log.spent)), contracts.Balance{Budget: "no such budget"}),
+		Sessions: append(slices.Sorted(maps.Keys(t.log.ends)), "", "no-such-session"),
+		Nonces:   append(slices.Sorted(maps.Keys(t.log.used)), "no-such-nonce"),
+		Balances: append(slices.Collect(maps.Keys(t.log.spent)), contracts.Balance{Budget: "no-such-budget"}),
 	}
 	got := t.takeTurn(t.watch, a)
 	t.end(t.watch, proofgraph.Change{})
 	t.answered(a, got)
-	for name := range t.log.ends {
+	for _, name := range a.Sessions {
 		t.sameSession(name, 0)
 	}
 }
@@ -311,9 +314,15 @@ func sizeOf(b []byte) uint64 {
 	return c.Size
 }
 
-// linger reads, so that other goroutines come to do what they must not do.
+// pause reads, so that other goroutines come to do something.
+func (t *sharedTrial) pause() {
+	t.shared.Size(t.ctx)
+	runtime.Gosched()
+}
+
+// linger pauses often, so that other goroutines come to do what they must not do.
 func (t *sharedTrial) linger() {
 	for range 50 {
-		t.shared.Size(t.ctx)
+		t.pause()
 	}
 }

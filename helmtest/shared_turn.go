@@ -15,13 +15,13 @@ func turnAnswers(t *sharedTrial) {
 		return contracts.Balance{Budget: "euros", Of: of, Window: window, Spent: 77} // Spent is not read
 	}
 	all := proofgraph.Ask{
-		Sessions: []string{"c", "never begun", "", "a", "b"},
+		Sessions: []string{"c", "never-begun", "", "a", "b"},
 		Balances: []contracts.Balance{
 			balance("nobody", "2026-01"), balance("acme", ""), balance("acme", "2026-01"), balance("acme", "2026-02"),
-			{Budget: "never charged"}, {Budget: "calls", Of: "acme", Window: "2026-01", Spent: 3}, {},
+			{Budget: "never-charged"}, {Budget: "calls", Of: "acme", Window: "2026-01", Spent: 3},
 		},
-		Nonces: []string{"never used", "nonce of change 1", "another of change 0", "", "another of change 1",
-			"nonce of change 2", "nonce of change 0"},
+		Nonces: []string{"never-used", nonceOf("change 1"), "another-" + nonceOf("change 0"),
+			"another-" + nonceOf("change 1"), nonceOf("change 2"), nonceOf("change 0")},
 	}
 	w := t.join(t.another())
 	for i := range 3 {
@@ -64,8 +64,10 @@ func wholeTurn(t *sharedTrial) {
 	for i := range 3 {
 		_, c := t.full(fmt.Sprintf("change %d", i))
 		before := uint64(len(t.twin.entries))
-		t.write(t.watch, c)
+		gone := t.join(t.shared)
+		t.write(gone, c)
 		t.holds()
+		t.leave(gone)
 		_, c = t.draft(fmt.Sprintf("settling: %d", i))
 		c.Settled = []uint64{before + 2, before + 3}
 		t.write(t.watch, c)
@@ -78,8 +80,9 @@ func wholeTurn(t *sharedTrial) {
 			name  string
 			wrong func(c *proofgraph.Change)
 		}{
-			{"a nonce is used", func(c *proofgraph.Change) { c.Used = append(c.Used, "nonce of the first") }},
-			{"what it settles is settled", func(c *proofgraph.Change) { c.Settled = []uint64{0} }},
+			{"a nonce is used", func(c *proofgraph.Change) { c.Used = append(c.Used, nonceOf("the first")) }},
+			{"what it settles is settled", func(c *proofgraph.Change) { c.Settled = []uint64{before + 2} }},
+			{"what it settles is no decision", func(c *proofgraph.Change) { c.Settled = []uint64{0} }},
 			{"what it settles is another's, who lives", func(c *proofgraph.Change) { c.Settled = []uint64{at + 3} }},
 		} {
 			t.step = p.name + ": "
@@ -115,7 +118,8 @@ func turnsExclude(t *sharedTrial) {
 			for j := 0; j < rounds && !failed.Load(); j++ {
 				state, err := w.Turn(t.ctx, proofgraph.Ask{Sessions: []string{"s"}, Balances: []contracts.Balance{budget}})
 				alone := inside.Add(1) == 1
-				t.shared.Size(t.ctx)
+				t.pause()
+				t.pause()
 				alone = inside.Add(-1) == 0 && alone
 				if err == nil && len(state.Spent) == 1 {
 					e := contracts.Entry(fmt.Sprintf("turn %d", state.Spent[0].Spent))
@@ -186,8 +190,8 @@ func putWaits(t *sharedTrial) {
 	}
 }
 
-// A reader waits for no turn, and sees nothing of what is not written.
-func unreadInTurn(t *sharedTrial) {
+// A reader sees what is written, and nothing of a turn that has not ended.
+func readsInTurn(t *sharedTrial) {
 	other := t.join(t.another())
 	for i := range 3 {
 		guess, c := t.full(fmt.Sprintf("put %d", i))
@@ -223,7 +227,7 @@ func oneSettles(t *sharedTrial) {
 			start   = make(chan struct{})
 		)
 		for i, w := range ws {
-			guess, c := t.draft(fmt.Sprintf("of %d: receipt of %d", i, round)) // no two need the same session
+			guess, c := t.draft(fmt.Sprintf("of-%d: receipt of %d", i, round)) // no two need the same session
 			c.Settled = []uint64{at}
 			changes[i] = c
 			all.Go(func() {

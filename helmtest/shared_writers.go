@@ -59,7 +59,7 @@ func writersAgain(t *sharedTrial) {
 		t.holds()
 	}
 	w := t.join(t.shared)
-	guess, c := t.draft("of one that leaves: 0", "of one that leaves: 1")
+	guess, c := t.draft("leaving: 0", "leaving: 1")
 	c.Opened = []int{1}
 	at := t.put(w, guess, c)
 	t.leave(w)
@@ -68,7 +68,7 @@ func writersAgain(t *sharedTrial) {
 		t.Errorf("opened again, Dead returns the decisions %d, and not %d of a writer that left", open, at+1)
 	}
 	t.reopen()
-	guess, c = t.draft("of one that leaves: settled")
+	guess, c = t.draft("leaving: settled")
 	c.Settled = []uint64{at + 1}
 	t.put(t.watch, guess, c)
 	t.reopen()
@@ -242,7 +242,7 @@ func diesWhilePutting(t *sharedTrial) {
 	first := t.another()
 	for round := range t.some(8) {
 		w := t.join(first)
-		name := fmt.Sprintf("dying %d", round)
+		name := fmt.Sprintf("dying-%d", round)
 		var (
 			some  atomic.Int64 // acknowledged
 			acked []uint64
