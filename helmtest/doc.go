@@ -31,6 +31,8 @@
 //	m := proofgraph.NewMemory()
 //	return func() proofgraph.Store { return m }
 //
+// [Shared] tests a store that several logs write to, in the same way.
+//
 // Run it with -race: half of the contract is about what happens concurrently. It makes about a
 // thousand appends, a quarter of them with -short, and more if they are quick.
 //

@@ -44,7 +44,7 @@ type sharedPromise struct {
 var sharedPromises = []sharedPromise{
 	{"a log is begun without entries", beginsEmpty},
 	{"Append is ErrShared and changes nothing", appendIsErrShared},
-	{"a writer's number is never given twice", numbers},
+	{"a writer's number is never used again", numbers},
 
 	{"a right guess is written whole", rightGuess},
 	{"a guess that is wrong in any part is ErrMoved and changes nothing", wrongGuess},
@@ -64,7 +64,7 @@ var sharedPromises = []sharedPromise{
 	{"a session is read while others append", readsSessionBeside},
 	{"the larger checkpoint stays", largerStays},
 
-	{"bytes that writers are given are copied", givenToWriters},
+	{"bytes of a change are copied", givenToWriters},
 	{"bytes of a session are the caller's", gotFromSession},
 
 	{"a context that has ended is honoured by writers", endedForWriters},

@@ -196,7 +196,7 @@ var brokenSessions = []sharedBreaches{
 }
 
 var brokenGiven = []sharedBreaches{
-	{"bytes that writers are given are copied", []sharedBreach{
+	{"bytes of a change are copied", []sharedBreach{
 		{"sorts nonces", putsBut(func(w *writerHooks) putFunc {
 			return func(ctx context.Context, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
 				slices.Sort(c.Used)

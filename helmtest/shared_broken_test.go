@@ -136,7 +136,7 @@ var brokenGuesses = []sharedBreaches{
 			}
 		})},
 	}},
-	{"a writer's number is never given twice", []sharedBreach{
+	{"a writer's number is never used again", []sharedBreach{
 		{"has one number", writerToy(func(w *writerHooks) { w.id = func() uint64 { return 1 } })},
 		{"counts how often it is read", writerToy(func(w *writerHooks) {
 			n := w.Writer.ID() << 32

@@ -42,7 +42,7 @@ func givenToWriters(t *sharedTrial) {
 			t.moved(err, before)
 		}
 		if !reflect.DeepEqual(c, before) || !reflect.DeepEqual(guess, guessed) {
-			t.Errorf("a writer changes what it is given")
+			t.Errorf("a writer changes its arguments")
 		}
 		for _, e := range c.Entries {
 			fill(e, 'X')
@@ -89,7 +89,8 @@ func gotFromSession(t *sharedTrial) {
 		i := 0
 		for p, err := range t.shared.Session(t.ctx, "a", 0) {
 			if err != nil || string(p.Entry) != t.twin.entries[t.log.indexes["a"][i]] {
-				t.Fatalf("entry %d of a session is %s (%v), after those before it were written to", i, brief(p.Entry), err)
+				t.Fatalf("entry %d of a session is %s (%v), after those before it were written to", i, brief(p.Entry),
+					err)
 			}
 			fill(p.Entry[:cap(p.Entry)], 0xff)
 			i++

@@ -110,7 +110,9 @@ func atOnce(t *sharedTrial) {
 	for i := range writers {
 		w := t.join(stores[i%2])
 		all.Go(func() {
-			known := proofgraph.State{Sessions: make(map[string]proofgraph.End), Spent: []contracts.Balance{crowdBudget}}
+			known := proofgraph.State{
+				Sessions: make(map[string]proofgraph.End), Spent: []contracts.Balance{crowdBudget},
+			}
 			for round := range rounds {
 				p := piece{session: fmt.Sprintf("of-%d", i), text: fmt.Sprintf("by %d in round %d", i, round)}
 				p.spends = round%3 > 0

@@ -90,7 +90,8 @@ func endsInWait(t *sharedTrial) {
 		t.end(other, proofgraph.Change{})
 		<-done
 		if waits || err == nil {
-			t.Errorf("the context has ended, and it waits for the turn of another: %t; it returns the error %v", waits, err)
+			t.Errorf("the context has ended, and it waits for the turn of another: %t; it returns the error %v", waits,
+				err)
 		}
 		t.leave(w) // after which nothing of it is written
 		t.unknown(method == "Put", c)

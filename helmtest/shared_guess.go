@@ -42,7 +42,7 @@ func numbers(t *sharedTrial) {
 		w := t.join(t.shared)
 		id := w.ID()
 		if seen[id] {
-			t.Errorf("the number %d was given before", id)
+			t.Errorf("the number %d is of an earlier writer", id)
 		}
 		if w.ID() != id {
 			t.Errorf("a writer has another number than before")
@@ -202,7 +202,9 @@ func contradicts(t *sharedTrial) {
 			name  string
 			wrong func(g *proofgraph.State, c *proofgraph.Change)
 		}{
-			{"an entry is of no session", func(_ *proofgraph.State, c *proofgraph.Change) { c.Of = c.Of[:len(c.Of)-1] }},
+			{"an entry is of no session", func(_ *proofgraph.State, c *proofgraph.Change) {
+				c.Of = c.Of[:len(c.Of)-1]
+			}},
 			{"a session has no entry", func(_ *proofgraph.State, c *proofgraph.Change) { c.Of = append(c.Of, "a") }},
 			{"a session has no end", func(_ *proofgraph.State, c *proofgraph.Change) { delete(c.Sessions, "b") }},
 			{"a seq of a session is there", func(g *proofgraph.State, c *proofgraph.Change) {

@@ -204,14 +204,22 @@ func (t *sharedTrial) wrote(c proofgraph.Change) {
 func (t *sharedTrial) refused(c proofgraph.Change) {
 	t.twin.refuse(c.Batch)
 	for name := range c.Sessions {
-		t.log.ends[name] = t.log.ends[name]
+		know(t.log.ends, name)
 	}
 	for _, b := range c.Spent {
 		b.Spent = 0
-		t.log.spent[b] = t.log.spent[b]
+		know(t.log.spent, b)
 	}
 	for _, nonce := range c.Used {
-		t.log.used[nonce] = t.log.used[nonce]
+		know(t.log.used, nonce)
+	}
+}
+
+// know adds a key to a map, with the zero value, if it is not there.
+func know[K comparable, V any](m map[K]V, key K) {
+	if _, ok := m[key]; !ok {
+		var zero V
+		m[key] = zero
 	}
 }
 

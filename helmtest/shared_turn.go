@@ -116,7 +116,8 @@ func turnsExclude(t *sharedTrial) {
 		w := t.join(stores[i%2])
 		all.Go(func() {
 			for j := 0; j < rounds && !failed.Load(); j++ {
-				state, err := w.Turn(t.ctx, proofgraph.Ask{Sessions: []string{"s"}, Balances: []contracts.Balance{budget}})
+				ask := proofgraph.Ask{Sessions: []string{"s"}, Balances: []contracts.Balance{budget}}
+				state, err := w.Turn(t.ctx, ask)
 				alone := inside.Add(1) == 1
 				t.pause()
 				t.pause()

@@ -36,11 +36,11 @@ type Placed struct {
 
 // A Writer appends to a [Shared] store for one process. It is for one goroutine at a time.
 //
-// Every method but Leave returns [ErrFenced] if another writer has found this one dead. Nothing of a
-// fenced writer is written after the fence. If a method returns any other error than ErrMoved it is
-// unknown what was written, and the writer is of no more use: Leave ends it, in any case. A context
-// that had ended before the call, and a Change that contradicts itself or has a seq that its session
-// has already, are such errors, but nothing was written.
+// Every method but Leave returns [ErrFenced] if another writer has found this one dead. Nothing of
+// a fenced writer is written after the fence. If a method returns any other error than ErrMoved it
+// is unknown what was written, and the writer is of no more use: Leave ends it, in any case. A
+// context that had ended before the call, and a Change that contradicts itself or has a seq that
+// its session has already, are such errors, but nothing was written.
 type Writer interface {
 	// ID returns the writer's number, which is never given twice.
 	ID() uint64

@@ -99,7 +99,7 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 // ReadHashes returns hashes of the log's tree.
 func (s *Store) ReadHashes(indexes []int64) ([]tlog.Hash, error) { return s.log.ReadHashes(indexes) }
 
-// Join returns a writer. The first one gives the log its origin, and another origin is an error.
+// Join returns a writer. The first one begins the log, and another origin is an error.
 func (s *Store) Join(ctx context.Context, origin string) (proofgraph.Writer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Store) Session(ctx context.Context, name string, from uint64) iter.Seq2
 		var indexes []uint64
 		s.mu.RLock()
 		if at := s.sessions[name]; at != nil && from < uint64(len(at.indexes)) {
-			indexes = slices.Clip(at.indexes[from:]) // what is appended to it is behind the clip
+			indexes = slices.Clip(at.indexes[from:]) // appends do not write to these
 		}
 		s.mu.RUnlock()
 		if err := ctx.Err(); err != nil {
