@@ -226,14 +226,7 @@ func (l *priorLog) reread(ctx context.Context, ref contracts.Ref) (*contracts.St
 	if ref.Index >= l.base {
 		return nil, errors.New("not one of the state's")
 	}
-	line, err := readLine(ctx, l.options.Store, ref.Index)
-	if err != nil {
-		return nil, err
-	}
-	if contracts.IsStub(line) || line.Hash() != ref.Hash {
-		return nil, errOther
-	}
-	return entry.Open(new(contracts.Reader), line)
+	return readEntry(ctx, l.options.Store, ref)
 }
 
 var errOther = errors.New("the store's entry is not the one that the state was made of")
@@ -247,31 +240,17 @@ func readLine(ctx context.Context, store proofgraph.Store, index uint64) (line c
 	return nil, errors.New("the store lacks the entry")
 }
 
-// readSession returns the session of an entry or of its stub.
-func readSession(store proofgraph.Store, ref contracts.Ref) (string, error) {
-	line, err := readLine(context.Background(), store, ref.Index)
+// readEntry reads an entry. A stub in its place is errOther: it has the entry's hash and, unless a
+// condense entry covers it, says of the entry what whoever wrote it in the store likes.
+func readEntry(ctx context.Context, store proofgraph.Store, ref contracts.Ref) (*contracts.Statement, error) {
+	line, err := readLine(ctx, store, ref.Index)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	reader := new(contracts.Reader)
-	if contracts.IsStub(line) {
-		s, err := reader.Stub(line)
-		if err == nil && s.Entry != ref.Hash {
-			err = errOther
-		}
-		if err != nil {
-			return "", err
-		}
-		return s.Session, nil
+	if contracts.IsStub(line) || line.Hash() != ref.Hash {
+		return nil, errOther
 	}
-	if line.Hash() != ref.Hash {
-		return "", errOther
-	}
-	st, err := entry.Open(reader, line)
-	if err != nil {
-		return "", err
-	}
-	return st.Session, nil
+	return entry.Open(new(contracts.Reader), line)
 }
 
 // engine is the one that states are made for.
@@ -575,11 +554,14 @@ func (o *older) find(log *proofgraph.Log, marks *past.Marks, ref contracts.Ref) 
 	if known {
 		return true, nil
 	}
-	session, err := readSession(o.store, ref)
+	st, err := readEntry(context.Background(), o.store, ref)
+	if err == errOther { // as Find says of an entry that it does not know
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	if !marks.Put(ref.Index, o.changes.At(session, ref.Index)) {
+	if !marks.Put(ref.Index, o.changes.At(st.Session, ref.Index)) {
 		return false, errors.New("a mark that is not one of the log's")
 	}
 	o.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/archivist"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/entry"
 	"github.com/helmkernel/helm/internal/lastseen"
 	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/internal/proofs"
@@ -306,7 +307,16 @@ func (l *priorLog) restore() error {
 	var reader contracts.Reader
 	from := logReader{store: l.options.Store}
 	state := func(session string) *past.Session { return &l.session(session).past }
-	if err := l.fold.Restore(l.marks, state, l.sessionAt, from.fetch); err != nil {
+	names := map[uint64]string{}
+	for _, index := range slices.Sorted(maps.Keys(l.older)) { // their Lamport times counted too
+		name, err := l.sessionAt(index)
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", index, err)
+		}
+		names[index] = name
+	}
+	sessionOf := func(index uint64) string { return names[index] }
+	if err := l.fold.Restore(l.marks, state, sessionOf, from.fetch); err != nil {
 		return err
 	}
 	for _, a := range l.approved {
@@ -328,9 +338,34 @@ func (l *priorLog) restore() error {
 	return nil
 }
 
-// sessionAt returns the session of an entry below the base, which a later one has as a parent.
+// sessionAt returns the session of an entry below the base, which a later one has as a parent. Of a
+// stub the hash proves nothing but that: it must be in the set of a condense entry, which was
+// compared with what the store has there.
 func (l *priorLog) sessionAt(index uint64) (string, error) {
-	return readSession(l.options.Store, contracts.Ref{Index: index, Hash: l.older[index]})
+	line, err := readLine(context.Background(), l.options.Store, index)
+	if err != nil {
+		return "", err
+	}
+	if !contracts.IsStub(line) {
+		if line.Hash() != l.older[index] {
+			return "", errOther
+		}
+		st, err := entry.Open(new(contracts.Reader), line)
+		if err != nil {
+			return "", err
+		}
+		return st.Session, nil
+	}
+	s, err := new(contracts.Reader).Stub(line)
+	switch {
+	case err != nil:
+		return "", err
+	case s.Entry != l.older[index]:
+		return "", errOther
+	case !l.archive.Covers(index):
+		return "", archivist.ErrNotCovered
+	}
+	return s.Session, nil
 }
 
 // adopt sets what the kernel knows of the log before it to what was folded.

@@ -2,6 +2,7 @@ package archivist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -126,12 +127,18 @@ func (a *Archivist) unlock() { <-a.busy }
 // has lost an entry.
 func (a *Archivist) Opened() error {
 	if i, ok := a.stubs.first(); ok {
-		return fmt.Errorf("entry %d: a stub that no condense entry covers: the store has lost the entry", i)
+		return fmt.Errorf("entry %d: %w", i, ErrNotCovered)
 	}
 	a.stubs = pending{}
 	a.scan.opened()
 	return nil
 }
+
+// ErrNotCovered is about a stub that is of no set.
+var ErrNotCovered = errors.New("a stub that no condense entry covers: the store has lost the entry")
+
+// Covers reports whether an entry is in a set.
+func (a *Archivist) Covers(index uint64) bool { return a.bits.has(index) }
 
 // Members returns the entries of all sets, ascending.
 func (a *Archivist) Members() iter.Seq[uint64] { return a.bits.all() }

@@ -207,7 +207,7 @@ func (b *base) read(read Reader) (*guardian.DeclaredMarks, error) {
 // session that is not closed. sessionOf returns the session of an entry before them, which one of
 // them has as a parent.
 func (f *Fold) Restore(
-	m *past.Marks, open func(session string) *past.Session, sessionOf func(uint64) (string, error), read Reader,
+	m *past.Marks, open func(session string) *past.Session, sessionOf func(uint64) string, read Reader,
 ) error {
 	names := make([]string, len(f.sessions))
 	sessions := make([]*past.Session, len(f.sessions))
@@ -232,11 +232,7 @@ func (f *Fold) Restore(
 			if p >= f.base {
 				continue
 			}
-			name, err := sessionOf(p)
-			if err != nil {
-				return fmt.Errorf("entry %d: %w", p, err)
-			}
-			if !m.Put(p, f.changes.At(name, p)) {
+			if !m.Put(p, f.changes.At(sessionOf(p), p)) {
 				return errMark
 			}
 		}
