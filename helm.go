@@ -281,7 +281,6 @@ func (sh *shared) session(name string) *session {
 // grown is told how many entries are durable, and of how many the latest checkpoint is. It never
 // waits, since the log's lock is held.
 func (sh *shared) grown(size, marked uint64) {
-	sh.archive.Grown(size)
 	sh.marked.Store(marked)
 	sh.notary.Grown(size, marked)
 }

@@ -240,8 +240,8 @@ func readLine(ctx context.Context, store proofgraph.Store, index uint64) (line c
 	return nil, errors.New("the store lacks the entry")
 }
 
-// readEntry reads an entry. A stub in its place is errOther: it has the entry's hash and, unless a
-// condense entry covers it, says of the entry what whoever wrote it in the store likes.
+// readEntry reads an entry. A stub in its place is errOther: it has the entry's hash, which proves
+// nothing else that it says.
 func readEntry(ctx context.Context, store proofgraph.Store, ref contracts.Ref) (*contracts.Statement, error) {
 	line, err := readLine(ctx, store, ref.Index)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/condense"
@@ -18,7 +17,6 @@ import (
 // use: one of them runs at a time, and others wait.
 type Archivist struct {
 	store proofgraph.Store
-	size  atomic.Uint64 // durable entries
 	busy  chan struct{} // full while Condense or Drop runs; protects all below
 	scan  scan
 	bits  bitset             // the members of all sets
@@ -33,6 +31,14 @@ type Archivist struct {
 type Closer interface {
 	// Closed reports whether the session has its close below the index size.
 	Closed(session string, size uint64) bool
+}
+
+// A Log is a log that is open.
+type Log interface {
+	Closer
+
+	// Tree returns the tree of the durable entries.
+	Tree() proofgraph.Tree
 }
 
 // A set is that of a condense entry.
@@ -73,7 +79,7 @@ func (a *Archivist) Condensed(
 		return nil, fmt.Errorf("size %d is above its index", c.Size)
 	}
 	if !a.stubs.are(c, &s.members) {
-		computed, err := a.compute(ctx, log, c.From, c.To, c.Size, c.Until)
+		computed, err := a.compute(ctx, log, c.From, c.To, c.Size, c.Until, false)
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +110,6 @@ func (a *Archivist) enter(s *set) {
 		a.bits.add(i)
 	}
 }
-
-// Grown is told how many entries are durable. It never waits.
-func (a *Archivist) Grown(size uint64) { a.size.Store(size) }
 
 // lock waits for its turn.
 func (a *Archivist) lock(ctx context.Context) error {
@@ -143,27 +146,36 @@ func (a *Archivist) Covers(index uint64) bool { return a.bits.has(index) }
 // Members returns the entries of all sets, ascending.
 func (a *Archivist) Members() iter.Seq[uint64] { return a.bits.all() }
 
-// compute returns the set of a range that no condense entry has yet.
+// compute returns the set of a range that no condense entry has yet. It reads entries and stubs in
+// their places in the log, and of the members of the set it knows no more than that. The caller
+// compares their stubs with a condense entry or, to write one, has each stub refused that is of no
+// set.
 func (a *Archivist) compute(
-	ctx context.Context, log Closer, from, to, size uint64, until contracts.Time,
+	ctx context.Context, log Closer, from, to, size uint64, until contracts.Time, refuse bool,
 ) (*condense.Set, error) {
-	latest, err := a.scan.latestBelow(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	r := condense.NewRange(from, to, size, until, condense.Log{Gone: a.bits.has, Closed: log.Closed,
-		Policy: a.scan.policyOf, Terms: func(p uint64) (*condense.Terms, error) { return a.scan.terms(ctx, p) },
-		Latest: latest})
-	for line, err := range a.store.Entries(ctx, from, to) {
-		if err == nil {
+	index, near := from/block*block, from/interval*interval
+	latest := a.scan.times[from/interval]
+	var r *condense.Range
+	for line, err := range a.scan.blocks(ctx, from, to) {
+		if err == nil && refuse && contracts.IsStub(line) && !a.bits.has(index) {
+			err = fmt.Errorf("entry %d: %w", index, ErrNotCovered)
+		}
+		if err == nil && near <= index && index < from {
+			x, bad := readLine(&a.scan.reader, line)
+			latest, err = max(latest, x.time), bad
+		}
+		if err == nil && from <= index && index < to {
+			if r == nil {
+				r = condense.NewRange(from, to, size, until, condense.Log{Gone: a.bits.has, Closed: log.Closed,
+					Policy: a.scan.policyOf, Latest: latest,
+					Terms: func(p uint64) (*condense.Terms, error) { return a.scan.terms(ctx, p) }})
+			}
 			err = r.Add(line)
 		}
 		if err != nil {
 			return nil, err
 		}
+		index++
 	}
-	if s := r.Set(); s != nil {
-		return s, nil
-	}
-	return nil, fmt.Errorf("the store has fewer entries than %d", to)
+	return r.Set(), nil
 }

@@ -27,17 +27,18 @@ type Written struct {
 // Condense writes condense entries for what may go by now: for the entries that are durable, the
 // sessions that are closed, and what is old enough at until. A set has at least 1,024 members.
 func (a *Archivist) Condense(
-	ctx context.Context, log Closer, until contracts.Time, write Writer,
+	ctx context.Context, log Log, until contracts.Time, write Writer,
 ) (w Written, err error) {
 	defer contain.Error(&err, "Options.Store")
 	if err := a.lock(ctx); err != nil {
 		return Written{}, err
 	}
 	defer a.unlock()
-	size := a.size.Load()
-	if err := a.scan.advance(ctx, size); err != nil {
+	tree := log.Tree()
+	if err := a.scan.advance(ctx, &tree); err != nil {
 		return Written{}, err
 	}
+	size := tree.Size()
 	left := size
 	for from := a.left; from < size; {
 		f, err := a.find(ctx, log, from, size, until)
@@ -76,7 +77,7 @@ func (a *Archivist) find(
 	to := min(from+window, size)
 	f.left = to
 	for { // the range gets smaller
-		computed, err := a.compute(ctx, log, from, to, size, until)
+		computed, err := a.compute(ctx, log, from, to, size, until, true)
 		if err != nil {
 			return f, err
 		}

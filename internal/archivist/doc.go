@@ -22,4 +22,11 @@
 // What no range takes now goes with a later one. The first window of the first Condense begins with
 // the log, that of a later one with the first entry that may go and has not: before it are entries
 // of sets, and those that stay for ever.
+//
+// # What it believes
+//
+// A line of the store can be exchanged after it was read, or below a state. So ranges are read in
+// whole blocks, which must have the nodes of the log's tree, and a stub is believed if a condense
+// entry that was compared with it covers it. Besides its hash, a stub of an earlier set is not
+// compared again while the log is open.
 package archivist

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 )
@@ -117,20 +118,28 @@ func (a *Archivist) Standing(ctx context.Context) (err error) {
 	return nil
 }
 
-// stands reports whether a member of the set is no stub.
+// stands reports whether a member of the set is no stub. If all are, they must be those that the
+// condense entry covers.
 func (a *Archivist) stands(ctx context.Context, s *set) (bool, error) {
 	if s.fields.Dropped == 0 {
 		return false, errSaved // it is no condense entry
 	}
+	var tree proofgraph.Tree
 	index := s.fields.From
 	for line, err := range a.store.Entries(ctx, s.fields.From, s.fields.To) {
 		if err != nil {
 			return false, err
 		}
-		if s.members.has(index) && !contracts.IsStub(line) {
-			return true, nil
+		if s.members.has(index) {
+			if !contracts.IsStub(line) {
+				return true, nil
+			}
+			tree.Append(crypto.LeafHash(line))
 		}
 		index++
+	}
+	if tree.Root() != s.fields.Stubs {
+		return false, errors.New("the store has other stubs than it covers")
 	}
 	return false, nil
 }

@@ -2,7 +2,10 @@ package archivist
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -123,22 +126,46 @@ func (s *scan) read(ctx context.Context, digest contracts.Digest) ([]byte, error
 	return b, err
 }
 
-// latestBelow returns the latest time of the entries below an index.
-func (s *scan) latestBelow(ctx context.Context, index uint64) (contracts.Time, error) {
-	first := index / interval
-	latest := s.times[first]
-	for line, err := range s.store.Entries(ctx, first*interval, index) {
+// blocks reads the blocks of entries of which a range has some. After the last line of a block it
+// returns an error unless the lines so far are the log's. So lines count only when all were read.
+func (s *scan) blocks(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		first, end := from/block*block, min((to+block-1)/block*block, s.size)
+		tree, err := proofgraph.NewTree(first, s.trees[first/block])
 		if err != nil {
-			return 0, err
+			yield(nil, err)
+			return
 		}
-		x, err := readLine(&s.reader, line)
-		if err != nil {
-			return 0, err
+		for line, err := range s.store.Entries(ctx, first, end) {
+			var leaf contracts.Digest
+			if err == nil {
+				leaf, err = s.reader.Leaf(line)
+			}
+			if err == nil {
+				tree.Append(leaf)
+				err = s.isAt(&tree)
+			}
+			if !yield(line, err) || err != nil {
+				return
+			}
 		}
-		latest = max(latest, x.time)
+		if tree.Size() != end {
+			yield(nil, fmt.Errorf("the store has fewer entries than %d", end))
+		}
 	}
-	return latest, nil
 }
+
+// isAt returns an error if a tree, at the end of a block or of what was scanned, is not the log's.
+func (s *scan) isAt(tree *proofgraph.Tree) error {
+	n := tree.Size()
+	if n == s.size && tree.Root() != s.tree.Root() ||
+		n%block == 0 && !slices.Equal(tree.Nodes(), s.trees[n/block]) {
+		return fmt.Errorf("%w, below %d", errOther, n)
+	}
+	return nil
+}
+
+var errOther = errors.New("the store has other entries than the log")
 
 // A line is what a scan needs of one.
 type line struct {
@@ -166,8 +193,10 @@ func readLine(r *contracts.Reader, e contracts.Entry) (line, error) {
 	return line{e.Hash(), st.Time, st}, nil
 }
 
-// advance scans the lines up to size.
-func (s *scan) advance(ctx context.Context, size uint64) error {
+// advance scans the lines up to those that a log has. If the store has others the scan ends there,
+// until New reads the log.
+func (s *scan) advance(ctx context.Context, log *proofgraph.Tree) error {
+	size := log.Size()
 	for e, err := range s.store.Entries(ctx, s.size, size) {
 		if err != nil {
 			return err
@@ -183,6 +212,9 @@ func (s *scan) advance(ctx context.Context, size uint64) error {
 	}
 	if s.size != size {
 		return fmt.Errorf("the store has fewer entries than %d", size)
+	}
+	if s.tree.Root() != log.Root() {
+		return errOther
 	}
 	return nil
 }

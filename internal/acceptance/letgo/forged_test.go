@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,6 +162,102 @@ func TestStubBelowAStateOfARunningKernel(t *testing.T) {
 			require.Len(t, events(), 1, "%s, %s", what, name)
 			require.Equal(t, had, store.saves, "%s, %s", what, name)
 			require.True(t, bytes.Equal(saved, store.state))
+		}
+	}
+}
+
+// A condense entry is signed over the log's own entries, whatever is in the store by now: a stub
+// that no set covers, or an entry in the place of another, below a state or since New. With the
+// entries back it is written, and the pack verifies.
+func TestCondenseOverForgedLines(t *testing.T) {
+	t.Parallel()
+	w := old(t, 520)
+	w.fill("late", 10)
+	size := len(lines(t, w.store))
+	saved := w.stateAt(w.store, size, nil)
+	before := w.stateAt(w.store, size/2, nil)
+	all := lines(t, w.store)
+	at := uint64(size - 9)
+	require.NotNil(t, statement(t, all[at]).Receipt)
+	for name, forge := range map[string]func(f *fork){
+		"a true stub": func(f *fork) { f.put(at, forgeries(t, all[at], at-1)["true"]) },
+		"a stub of another outcome": func(f *fork) {
+			f.put(11, forgeries(t, all[11], 10)["another outcome"])
+		},
+		"the entries of two calls": func(f *fork) {
+			for i := range uint64(2) {
+				f.put(10+i, all[14+i])
+				f.put(14+i, all[10+i])
+			}
+		},
+		"an entry of the last block": func(f *fork) { f.put(at, all[at-2]) },
+	} {
+		for what, from := range map[string][]byte{"whole": nil, "state": saved, "an older state": before} {
+			store := &keeping{fork: newFork(t, w.store), state: from}
+			x, events := w.quiet(store)
+			x.mustCall("since", "notes", `{"q":5}`)
+			now := lines(t, store)
+			forge(store.fork)
+			_, err := x.kernel.Condense(context.Background(), time.Time{})
+			require.Error(t, err, "%s, %s", name, what)
+			require.Len(t, lines(t, store), len(now), "%s, %s", name, what)
+			require.NoError(t, x.kernel.Err())
+			store.all = now
+			require.NotZero(t, x.condense().Members, "%s, %s: it was read again", name, what)
+			x.verify()
+			require.NoError(t, x.kernel.Close())
+			require.Empty(t, events())
+		}
+	}
+
+	// So it is of what was appended since, for the rest of the process.
+	store := &keeping{fork: newFork(t, w.store), state: saved}
+	x, _ := w.quiet(store)
+	last := x.mustCall("since", "notes", `{"q":5}`)
+	store.put(last.Index, all[at])
+	_, err := x.kernel.Condense(context.Background(), time.Time{})
+	require.ErrorContains(t, err, "other entries than the log")
+	store.put(last.Index, last.Entry)
+	_, err = x.kernel.Condense(context.Background(), time.Time{})
+	require.ErrorContains(t, err, "other entries than the log")
+	require.NoError(t, x.kernel.Close())
+	x, _ = w.quiet(store)
+	require.NotZero(t, x.condense().Members)
+}
+
+// The members of a set are where the log has them: to exchange two calls below the state, of which
+// one is in a set after it, leaves nothing to be named that is forgotten.
+func TestSetBelowAState(t *testing.T) {
+	t.Parallel()
+	w := old(t, 520)
+	w.mustCall("open", "notes", `{"q":5}`)
+	size := len(lines(t, w.store))
+	saved := w.stateAt(w.store, size, nil)
+	w.condense()
+	all := lines(t, w.store)
+	dropped := newFork(t, w.store)
+	o := w.over(dropped)
+	o.drop()
+	require.NoError(t, o.kernel.Close())
+	for name, forge := range map[string]func(f *fork){
+		"the calls of two sessions": func(f *fork) {
+			for i := range uint64(2) {
+				a, b := 10+i, uint64(size)-2+i
+				f.all[a], f.all[b] = f.all[b], f.all[a]
+			}
+		},
+		"a stub of another outcome": func(f *fork) { f.put(11, forgeries(t, all[11], 10)["another outcome"]) },
+		"a stub of another session": func(f *fork) { f.put(11, forgeries(t, all[11], 10)["another session"]) },
+	} {
+		for _, base := range []proofgraph.Store{w.store, dropped} {
+			for _, from := range [][]byte{nil, saved} {
+				bad := &keeping{fork: newFork(t, base), state: from}
+				forge(bad.fork)
+				o := w.options
+				o.Store = bad
+				_, err := helm.New(o)
+				require.Error(t, err, name)
+			}
 		}
 	}
 }
