@@ -22,8 +22,8 @@ import (
 )
 
 // A remembered is the body of a state: what the folds of a log's first entries hold. The fields of
-// policies, of condense entries and of calls without a receipt are not in it. These entries are
-// read again: Prefix and Again have their hashes.
+// policies, of condense entries, of calls without a receipt and of approvals are not in it. These
+// entries are read again: it has their hashes.
 type remembered struct {
 	Again    []savedEntry            `json:"again"` // policy entries, and condense entries of which members stand whole
 	Archive  json.RawMessage         `json:"archive"`
@@ -43,6 +43,7 @@ type savedEntry struct {
 }
 
 type savedSession struct {
+	Approved []savedEntry            `json:"approved,omitempty"` // the ALLOWs that consumed approvals
 	Bindings map[string]savedBinding `json:"bindings,omitempty"` // by idempotency key
 	Past     json.RawMessage         `json:"past"`
 }
@@ -111,6 +112,9 @@ func (s *priorSession) save() (*savedSession, error) {
 	if len(s.bindings) == 0 && bytes.Equal(r.Past, none) {
 		return nil, nil
 	}
+	for _, ref := range s.approved {
+		r.Approved = append(r.Approved, savedEntry{ref.Hash, ref.Index})
+	}
 	for key, b := range s.bindings {
 		if r.Bindings == nil {
 			r.Bindings = map[string]savedBinding{}
@@ -153,7 +157,7 @@ func (l *priorLog) load(ctx context.Context, body []byte) (*proofgraph.Prefix, e
 		return nil, err
 	}
 	for name, s := range x.Sessions {
-		if err := l.loadSession(name, s); err != nil {
+		if err := l.loadSession(ctx, name, s); err != nil {
 			return nil, err
 		}
 	}
@@ -168,10 +172,21 @@ func (l *priorLog) load(ctx context.Context, body []byte) (*proofgraph.Prefix, e
 	return x.Prefix, nil
 }
 
-func (l *priorLog) loadSession(name string, r savedSession) error {
+func (l *priorLog) loadSession(ctx context.Context, name string, r savedSession) error {
 	s := l.session(name)
 	if err := s.past.UnmarshalJSON(r.Past); err != nil {
 		return err
+	}
+	for _, x := range r.Approved { // whether their requests are known is seen as it is of the whole log
+		ref := contracts.Ref{Index: x.Index, Hash: x.Hash}
+		st, err := l.reread(ctx, ref)
+		if err == nil && (st.Decision == nil || st.Session != name) {
+			err = errors.New("no ALLOW of its session")
+		}
+		if err != nil {
+			return fmt.Errorf("entry %d: %w", x.Index, err)
+		}
+		l.approve(name, ref, st.Time, st.Decision)
 	}
 	for key, b := range r.Bindings {
 		if s.bindings == nil {

@@ -76,6 +76,7 @@ func (sh *shared) newPrior() *priorLog {
 type priorSession struct {
 	bindings map[string]*binding
 	past     past.Session
+	approved []contracts.Ref // the ALLOWs that consumed approvals
 }
 
 // An approvedCall is an ALLOW that consumed approvals. Which ones is in its inputs.
@@ -221,10 +222,9 @@ func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, bound bin
 	}
 	l.open[index], l.hashes[c.hash] = c, index
 	s := l.session(c.session)
-	if c.record == nil || len(c.record.Approvals) == 0 {
-		s.past.Allow(&contracts.DecisionRecord{Tool: c.tool}, at, nil)
-	} else {
-		l.approved = append(l.approved, approvedCall{c.session, at, c.record})
+	s.past.Allow(&contracts.DecisionRecord{Tool: c.tool}, at, nil)
+	if c.record != nil && len(c.record.Approvals) > 0 {
+		l.approve(c.session, contracts.Ref{Index: index, Hash: c.hash}, at, c.record)
 	}
 	if c.key != "" {
 		if s.bindings == nil {
@@ -235,6 +235,13 @@ func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, bound bin
 		s.bindings[c.key] = &b
 	}
 	return nil
+}
+
+// approve notes an ALLOW of a session that consumed approvals.
+func (l *priorLog) approve(session string, ref contracts.Ref, at contracts.Time, d *contracts.DecisionRecord) {
+	s := l.session(session)
+	s.approved = append(s.approved, ref)
+	l.approved = append(l.approved, approvedCall{session, at, d})
 }
 
 // addReceipt folds a receipt of an ALLOW.
@@ -331,7 +338,7 @@ func (l *priorLog) restore() error {
 		}
 		l.used.add(nonces)
 		if s := l.sessions[a.session]; s != nil { // it was not closed
-			s.past.Allow(a.record, a.at, nonces)
+			s.past.Consume(a.record, a.at, nonces)
 		}
 	}
 	l.approved = nil

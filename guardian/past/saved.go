@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -83,11 +82,9 @@ func (l *Ledger) UnmarshalJSON(b []byte) error {
 
 // A savedSession is a [Session] without what can be read back, and without its mark.
 type savedSession struct {
-	Allowed  uint64                    `json:"allowed"`
-	Messages []contracts.Digest        `json:"messages,omitempty"`
-	Nonces   []string                  `json:"nonces,omitempty"` // sorted
-	Tools    map[string]savedTool      `json:"tools,omitempty"`
-	Unknown  map[string]contracts.Time `json:"unknown,omitempty"` // by the digest of the call
+	Allowed  uint64               `json:"allowed"`
+	Messages []contracts.Digest   `json:"messages,omitempty"`
+	Tools    map[string]savedTool `json:"tools,omitempty"`
 }
 
 // A savedTool is a history without its indexes.
@@ -104,22 +101,13 @@ type savedRun struct {
 	Time     contracts.Time    `json:"time"`
 }
 
-// MarshalJSON returns what the session is of, but no blob, which can be read back, and no mark:
-// see [Session.Resume].
+// MarshalJSON returns what the session is of, but no blob, which can be read back, no request that
+// was used, which is in one ([Session.Consume]), and no mark ([Session.Resume]).
 func (s *Session) MarshalJSON() ([]byte, error) {
 	x := savedSession{Allowed: s.allowed}
 	if s.sources != nil {
 		for _, m := range s.sources.messages {
 			x.Messages = append(x.Messages, m.digest)
-		}
-	}
-	if s.used != nil {
-		x.Nonces = slices.Sorted(maps.Keys(s.used.nonces))
-		for call, at := range s.used.unknown {
-			if x.Unknown == nil {
-				x.Unknown = map[string]contracts.Time{}
-			}
-			x.Unknown[call.String()] = at
 		}
 	}
 	for tool, h := range s.tools {
@@ -153,19 +141,6 @@ func (s *Session) UnmarshalJSON(b []byte) error {
 	s.allowed = x.Allowed
 	for _, d := range x.Messages {
 		s.Message(d, "")
-	}
-	if x.Nonces != nil || x.Unknown != nil {
-		s.used = &approvals{map[string]bool{}, map[contracts.Digest]contracts.Time{}}
-	}
-	for _, n := range x.Nonces {
-		s.used.nonces[n] = true
-	}
-	for call, at := range x.Unknown {
-		var d contracts.Digest
-		if err := d.UnmarshalText([]byte(call)); err != nil {
-			return err
-		}
-		s.used.unknown[d] = at
 	}
 	for tool, t := range x.Tools {
 		s.of(tool).allowed = t.Allowed

@@ -62,7 +62,8 @@ func TestLedgerSaved(t *testing.T) {
 	assert.Error(t, new(Ledger).UnmarshalJSON([]byte(`[{"budget":"b","funds":[{"of":"AA==","spent":1}],"window":"w"}]`)))
 }
 
-// A session that was saved answers as the one that folded the entries.
+// A session that was saved, and to which the approvals are added, answers as the one that folded the
+// entries.
 func TestSessionSaved(t *testing.T) {
 	t.Parallel()
 	blobs := map[contracts.Digest][]byte{}
@@ -80,6 +81,7 @@ func TestSessionSaved(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		var s, loaded Session
+		var consumed []func(*Session)
 		for i := range r.IntN(60) {
 			tool := fmt.Sprint("t", r.IntN(3))
 			switch r.IntN(4) {
@@ -88,7 +90,9 @@ func TestSessionSaved(t *testing.T) {
 				s.Message(keep(text), text)
 			case 1:
 				d := &contracts.DecisionRecord{Tool: tool, Approvals: []contracts.Digest{digest(i)}, ArgsHash: digest(i % 2)}
-				s.Allow(d, contracts.Time(i), [][]string{nil, {fmt.Sprint("nonce-", i)}}[r.IntN(2)])
+				nonces := [][]string{nil, {fmt.Sprint("nonce-", i)}}[r.IntN(2)]
+				s.Allow(d, contracts.Time(i), nonces)
+				consumed = append(consumed, func(s *Session) { s.Consume(d, contracts.Time(i), nonces) })
 			case 2:
 				s.Allow(&contracts.DecisionRecord{Tool: tool}, contracts.Time(i), nil)
 			default:
@@ -101,6 +105,9 @@ func TestSessionSaved(t *testing.T) {
 			}
 		}
 		saved := again(t, &s, &loaded)
+		for _, consume := range consumed {
+			consume(&loaded)
+		}
 		assert.NotContains(t, saved, "please")
 		assert.NotContains(t, saved, "/to")
 		declared := NewDeclaration([]Fact{{Key: "/to", Vouches: true}})

@@ -75,6 +75,11 @@ func (s *Session) of(tool string) *history {
 func (s *Session) Allow(d *contracts.DecisionRecord, at contracts.Time, nonces []string) {
 	s.allowed++
 	s.of(d.Tool).allowed++
+	s.Consume(d, at, nonces)
+}
+
+// Consume folds what [Session.Allow] folds of approvals, and does not count the call.
+func (s *Session) Consume(d *contracts.DecisionRecord, at contracts.Time, nonces []string) {
 	if len(d.Approvals) == 0 {
 		return
 	}
