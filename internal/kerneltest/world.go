@@ -115,11 +115,20 @@ func (w *World) Close() {
 	require.NoError(w.T, w.Kernel.Close())
 }
 
-// Reopen closes the kernel and makes another one over the same store, as another process would.
+// Reopen closes the kernel and makes another one over the same store, as another process would. A
+// state that was not made or not taken meanwhile fails the test: nothing else would tell.
 func (w *World) Reopen() {
 	w.T.Helper()
+	w.mu.Lock()
+	before := len(w.Events)
+	w.mu.Unlock()
 	w.Close()
 	w.Open()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.Events[before:] {
+		assert.NotEqual(w.T, "state", e.Why, "%v", e.Err)
+	}
 }
 
 // Run makes a World a driver.
