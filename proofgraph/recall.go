@@ -136,8 +136,7 @@ func (r *restoring) parent(hash contracts.Digest) (index, lamport uint64, err er
 	return index, lamport, nil
 }
 
-// lamportAt returns the Lamport time of an entry before, which a stub names by its index. Of an
-// entry of the prefix that is known it is not read again: a stub in its place could have another.
+// lamportAt returns the Lamport time of an entry before, which a stub names by its index.
 func (r *restoring) lamportAt(index uint64) (uint64, error) {
 	if index >= r.older.size {
 		if !r.index.found(index) {
@@ -148,15 +147,7 @@ func (r *restoring) lamportAt(index uint64) (uint64, error) {
 	if r.older.gone(index) {
 		return 0, ErrUnknownParent
 	}
-	for _, e := range r.older.known {
-		if e.Index == index {
-			return e.Lamport, nil
-		}
-	}
-	e, line, err := r.older.readAt(r.ctx, index)
-	if err == nil && contracts.IsStub(line) { // of no ALLOW that had no receipt
-		err = ErrUnknownParent
-	}
+	e, _, err := r.older.readAt(r.ctx, index)
 	if err == nil {
 		err = r.older.prove(r.ctx, e)
 	}
