@@ -62,8 +62,8 @@ func TestLedgerSaved(t *testing.T) {
 	assert.Error(t, new(Ledger).UnmarshalJSON([]byte(`[{"budget":"b","funds":[{"of":"AA==","spent":1}],"window":"w"}]`)))
 }
 
-// A session that was saved, and to which the approvals are added, answers as the one that folded the
-// entries.
+// A session that was saved, and to which the approvals are added, answers as the one that folded
+// the entries.
 func TestSessionSaved(t *testing.T) {
 	t.Parallel()
 	blobs := map[contracts.Digest][]byte{}

@@ -268,8 +268,8 @@ func TestNothingPrivateInAState(t *testing.T) {
 		assert.NotContains(t, string(body), private)
 	}
 
-	// Of what may be erased not even a piece is in it. Besides arguments, inputs have what the state
-	// has too: names, times and balances.
+	// Of what may be erased not even a piece is in it. Besides arguments, inputs have what the
+	// state has too: names, times and balances.
 	pieces := 0
 	var reader contracts.Reader
 	for _, line := range lines(t, w.store) {
