@@ -131,6 +131,16 @@ func listed(next condenseFunc) condenseFunc {
 	}
 }
 
+// oneByOne puts stubs in the place of entries, each when it comes.
+func oneByOne(ctx context.Context, m *proofgraph.Memory, stubs stubSeq) error {
+	for i, line := range stubs {
+		if err := m.Condense(ctx, func(yield func(uint64, []byte) bool) { yield(i, line) }, noBlobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // only is a store in memory with another Condense.
 func only(how func(m *proofgraph.Memory) condenseFunc) func() func() proofgraph.Store {
 	return condensing(func(_ *hooks, m *proofgraph.Memory) condenseFunc { return how(m) })
@@ -318,6 +328,32 @@ var brokenCondensers = []breaches{
 				return d
 			}
 		}},
+	}},
+	{"blobs are forgotten before the last entry that may name them is a stub", []breach{
+		{"puts stubs first", only(func(m *proofgraph.Memory) condenseFunc {
+			return func(ctx context.Context, stubs stubSeq, blobs blobSeq) error {
+				if err := oneByOne(ctx, m, stubs); err != nil {
+					return err
+				}
+				return m.Condense(ctx, noStubs, blobs)
+			}
+		})},
+		{"forgets with its stub what came with it", only(func(m *proofgraph.Memory) condenseFunc {
+			return func(ctx context.Context, stubs stubSeq, blobs blobSeq) error {
+				var fault error
+				next, stop := iter.Pull(blobs)
+				defer stop()
+				for i, line := range stubs {
+					if d, ok := next(); ok && fault == nil {
+						fault = m.Condense(ctx, noStubs, func(yield func(contracts.Digest) bool) { yield(d) })
+					}
+					if fault == nil {
+						fault = m.Condense(ctx, func(yield func(uint64, []byte) bool) { yield(i, line) }, noBlobs)
+					}
+				}
+				return fault
+			}
+		})},
 	}},
 	{"what is condensed while others append and read is itself or its stub", []breach{
 		{"fails while another appends", condensing(func(h *hooks, m *proofgraph.Memory) condenseFunc {

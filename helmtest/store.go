@@ -72,6 +72,7 @@ var promises = []promise{
 	{"stubs are in the place of entries that were condensed, and nothing else changes", condenses},
 	{"a blob that is appended while the store condenses stays", condensesNotWhatComes},
 	{"condensing that is refused, or ended, leaves entries or their stubs", condensesNothingElse},
+	{"blobs are forgotten before the last entry that may name them is a stub", condensesBlobsFirst},
 	{"what is condensed while others append and read is itself or its stub", condensesBeside},
 
 	{"a state stays until the next, and nothing else changes", remembers},

@@ -9,7 +9,7 @@ import (
 	"github.com/helmkernel/helm/internal/stub"
 )
 
-// Condense puts stubs in the place of entries, and forgets blobs, whose bytes it overwrites. It
+// Condense forgets blobs, whose bytes it overwrites, and puts stubs in the place of entries. It
 // copies what stays out of the memory that it is in together with what goes, which the garbage
 // collector can then free: the other entries of up to 512 neighbours, and all small blobs if one
 // blob is forgotten.
@@ -28,10 +28,10 @@ func (m *Memory) Condense(
 	}
 	note(map[contracts.Digest]bool{})
 	defer note(nil)
-	if err := m.putStubs(ctx, stubs); err != nil {
+	if err := m.forget(ctx, blobs); err != nil {
 		return err
 	}
-	return m.forget(ctx, blobs)
+	return m.putStubs(ctx, stubs)
 }
 
 // putStubs puts stubs in the place of entries, page by page.

@@ -75,6 +75,11 @@ type Condenser interface {
 	// After nil all of it is durable. After an error, and after a crash, each of the entries is
 	// itself or its stub, each of the blobs is there or not, and the store goes on: if Condense is
 	// called again, it does the rest.
+	//
+	// The blobs go first: before one of the stubs can be read, or is durable, all blobs are
+	// forgotten, but for those that came to the store in a batch of whose entries none is a stub.
+	// Stubs do not name blobs, so a process that goes on after a crash finds what is still to be
+	// forgotten in the entries that are left.
 	Condense(ctx context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest]) error
 }
 

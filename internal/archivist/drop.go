@@ -72,8 +72,9 @@ type drop struct {
 	ctx    context.Context
 	all    bitset             // members of all its sets
 	names  []contracts.Digest // the blobs that they name, or named, sorted
+	stay   []bool             // which of names stay; nil: the log was not read for that
 	forgot uint64
-	err    error // of a sequence
+	err    error // of a sequence; from then on both are empty
 	reader contracts.Reader
 }
 
@@ -167,8 +168,13 @@ func (d *drop) member(index uint64, line contracts.Entry, decisions map[contract
 }
 
 // stubs returns the stubs of all members, ascending. It reads them again, so that none is held.
+// There are none if the blobs are not known that go with them: nobody could tell from stubs which
+// blobs their entries named.
 func (d *drop) stubs(sets []*set) iter.Seq2[uint64, []byte] {
 	return func(yield func(uint64, []byte) bool) {
+		if !d.begin() {
+			return
+		}
 		for from, to := range ranges(sets) {
 			for m, err := range d.members(&d.all, from, to) {
 				if err != nil {
@@ -201,19 +207,30 @@ func ranges(sets []*set) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// blobs yields the blobs that members name and no other entry does. The store asks for them after
-// it has begun: so an entry that names one of them has been appended before, and is read here, or
-// the store keeps what is appended with it.
-func (d *drop) blobs(yield func(contracts.Digest) bool) {
-	stay := make([]bool, len(d.names))
-	if d.err == nil {
-		d.err = d.staying(stay)
+// begin finds out which blobs stay, when the store asks for the first of the two sequences. The
+// store has begun then: so an entry that names one of the blobs has been appended before, and is
+// read here, or the store keeps what is appended with it. It reports false if that failed, or the
+// context has ended.
+func (d *drop) begin() bool {
+	if d.err == nil && d.stay == nil {
+		d.stay, d.err = make([]bool, len(d.names)), errUnread // if the store panics, and goes on
+		d.err = d.staying(d.stay)
 	}
-	if d.err != nil {
+	if d.err == nil {
+		d.err = d.ctx.Err()
+	}
+	return d.err == nil
+}
+
+var errUnread = errors.New("the log was not read to its end")
+
+// blobs yields the blobs that members name and no other entry does.
+func (d *drop) blobs(yield func(contracts.Digest) bool) {
+	if !d.begin() {
 		return
 	}
 	for i, name := range d.names {
-		if stay[i] {
+		if d.stay[i] {
 			continue
 		}
 		d.forgot++

@@ -119,6 +119,11 @@ func (c *condensing) begin() error {
 }
 
 // run passes over blobs and stubs, and then over the segments that are left.
+//
+// A crash may come after any segment, and no stub may be there then whose entry named, alone, a
+// blob that is still there. In a segment that was never condensed each blob has its batch, whose
+// entries are whole and go, if they do, with the same file. Of others some are stubs by now, so
+// blobs go from these segments first.
 func (c *condensing) run(stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest]) error {
 	n := 0
 	more := func() error {
@@ -132,6 +137,9 @@ func (c *condensing) run(stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contrac
 			return err
 		}
 		c.forget(d)
+	}
+	if err := c.blobsOfCondensed(); err != nil {
+		return err
 	}
 	for index, line := range stubs {
 		if err := more(); err != nil {
@@ -191,6 +199,23 @@ func (c *condensing) segmentEnd(at int) uint64 {
 	defer c.mu.RUnlock()
 	g := c.segments[at]
 	return g.first + uint64(len(g.entries))
+}
+
+// blobsOfCondensed has blobs go from the segments that were condensed before.
+func (c *condensing) blobsOfCondensed() error {
+	c.mu.RLock()
+	segments := slices.Clone(c.segments)
+	c.mu.RUnlock()
+	for at, g := range segments {
+		if g.times > 0 {
+			c.at = at
+			if err := c.segment(); err != nil {
+				return err
+			}
+		}
+	}
+	c.at = 0
+	return nil
 }
 
 // others condenses the segments that are left.

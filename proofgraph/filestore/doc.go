@@ -117,7 +117,9 @@
 // entries it has their stubs; blobs that were forgotten or erased are left out, and so are
 // checkpoints but the last. The file is synced and renamed over the old one, and the directory is
 // synced. So a crash leaves one of the two, and each of them is the segment: a log has segments of
-// both kinds in any order, and a part of it may be put back from an older copy.
+// both kinds in any order, and a part of it may be put back from an older copy. Blobs go first from
+// segments that were condensed before, and then the segments follow in ascending order: so no crash
+// leaves a blob of which no entry tells any more that it is to be forgotten.
 //
 // Its version is 2. Number, first, log and chain are those of the segment that was written first,
 // times counts how often it was condensed since, and ended is the chain at the end that it had

@@ -54,8 +54,9 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 // Condense writes each full segment that something goes from into another file, which it puts in
 // the segment's place when it is on stable storage, and drops the old one. So it needs as much free
 // disk as the largest of them takes. If something goes from the last segment, Condense ends that
-// first, so that nothing need wait for it. The store keeps at most the stubs of one segment in
-// memory.
+// first, so that nothing need wait for that. A segment that was condensed before, and that blobs go
+// from, is written without them before the first stub is put, and once more if it gets stubs. The
+// store keeps at most the stubs of one segment in memory.
 //
 // Appends have four fifths of the time, if there are any; without them some 300 MB are written
 // again in a second. They wait while the file gets its name, which takes about as long as one of

@@ -1,8 +1,14 @@
 package letgo
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/kerneltest"
 	"github.com/helmkernel/helm/internal/race"
 	"github.com/helmkernel/helm/proofgraph"
+	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
 // The store fails at each Append while the log is condensed: the kernel is sealed, and the next one
@@ -72,7 +80,8 @@ func TestSignerFailsAtTheCondenseEntry(t *testing.T) {
 	require.NoError(t, w.kernel.Close())
 }
 
-// A process that dies at any moment of letting go leaves some stubs. The next one goes on.
+// A process that dies at any moment of letting go has forgotten some blobs, or all, and then leaves
+// some stubs. The next one goes on, and leaves no blob that no entry names.
 func TestKilledWhileItLetsGo(t *testing.T) {
 	race.Alone(t)
 	t.Parallel()
@@ -80,11 +89,19 @@ func TestKilledWhileItLetsGo(t *testing.T) {
 	w.condense()
 	w.mustCall("more", "notes", `{"q":0}`)
 	all := newFork(t, w.store)
-	whole := all.all
+	whole, had := all.all, w.blobs(all.all)
 	w.over(all).drop()
-	for _, killed := range []int{0, 1, 2, 599, 600, 601, 1199, 1200} {
+	forgotten := slices.SortedFunc(maps.Keys(all.blobs), func(a, b contracts.Digest) int {
+		return bytes.Compare(a[:], b[:])
+	})
+	forgotten = slices.DeleteFunc(forgotten, func(d contracts.Digest) bool { return all.blobs[d] != nil })
+	require.Greater(t, len(forgotten), 1000)
+	for _, killed := range []int{-1000, -1, 0, 1, 2, 599, 600, 601, 1199, 1200} { // negative: blobs that are left
 		f := newFork(t, w.store)
 		n := 0
+		for _, d := range forgotten[:len(forgotten)+min(killed, 0)] {
+			f.blobs[d] = nil
+		}
 		for i := range whole {
 			if line, ok := all.stubs[uint64(i)]; ok && n < killed {
 				f.all[i] = line
@@ -103,9 +120,135 @@ func TestKilledWhileItLetsGo(t *testing.T) {
 		for _, i := range got {
 			require.Equal(t, string(all.stubs[i]), string(f.all[i]))
 		}
+		x.mustForget(had)
 		x.fill("more", 2)
 		x.verify()
 	}
+}
+
+// mustForget fails the test if the store has one of these blobs, and no entry names it.
+func (w *world) mustForget(had map[contracts.Digest]bool) {
+	w.Helper()
+	named, left := w.blobs(lines(w, w.store)), 0
+	for d := range had {
+		if _, ok := named[d]; ok {
+			continue
+		}
+		if _, err := w.store.Blob(context.Background(), d); !errors.Is(err, proofgraph.ErrNoBlob) {
+			left++
+		}
+	}
+	assert.Zero(w, left, "blobs that no entry names")
+}
+
+// A passing is a store on disk of which the pass of Drop over the whole log fails, after so many
+// lines.
+type passing struct {
+	*filestore.Store
+	after int                // negative: it does not fail
+	end   context.CancelFunc // is called in the place of an error; nil: it is an error
+}
+
+func (p *passing) Entries(ctx context.Context, from, to uint64) iter.Seq2[contracts.Entry, error] {
+	return func(yield func(contracts.Entry, error) bool) {
+		n := 0
+		for e, err := range p.Store.Entries(ctx, from, to) {
+			if from == 0 && to > 1 && n == p.after {
+				if p.end == nil {
+					yield(nil, kerneltest.ErrDisk)
+					return
+				}
+				p.end()
+			}
+			n++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// If the pass over the log fails, by which Drop finds out which blobs stay, nothing goes: a process
+// that goes on afterwards knows of stubs alone not which blobs their entries named.
+func TestNothingGoesIfTheLogIsNotRead(t *testing.T) {
+	race.Alone(t)
+	t.Parallel()
+	for _, after := range []int{0, 100, 1200} {
+		for _, ends := range []bool{false, true} {
+			dir := filepath.Join(t.TempDir(), "log")
+			store, err := filestore.Open(dir, filestore.Options{})
+			require.NoError(t, err)
+			p := &passing{Store: store, after: -1}
+			w := newWorld(t, p, func(o *helm.Options) { o.Keep.Outputs = true })
+			w.fill("chat", 600)
+			w.close("chat")
+			w.later(25 * time.Hour)
+			had := w.blobs(lines(t, p))
+			w.condense()
+			ctx, end := context.WithCancel(context.Background())
+			defer end()
+			if p.after = after; ends {
+				p.end = end
+			}
+			_, err = w.kernel.Drop(ctx)
+			if ends {
+				require.ErrorIs(t, err, context.Canceled)
+			} else {
+				require.ErrorIs(t, err, kerneltest.ErrDisk)
+			}
+			p.after = -1
+			assert.Empty(t, gone(t, p), "after %d lines", after)
+			for d := range had {
+				_, err := p.Blob(context.Background(), d)
+				assert.Equal(t, had[d], err == nil, "after %d lines", after)
+			}
+			require.NoError(t, errors.Join(w.kernel.Close(), store.Close()))
+			store, err = filestore.Open(dir, filestore.Options{})
+			require.NoError(t, err)
+			w.store, w.options.Store = store, store
+			w.open()
+			assert.EqualValues(t, 1200, w.drop().Entries)
+			w.mustForget(had)
+			w.verify()
+			require.NoError(t, errors.Join(w.kernel.Close(), store.Close()))
+		}
+	}
+}
+
+// A store may ask for stubs first: then too the log is read before it gets one.
+func TestNothingGoesIfTheLogIsNotReadForStubs(t *testing.T) {
+	t.Parallel()
+	s := &unread{Memory: proofgraph.NewMemory(), left: -1}
+	asked := 0
+	w := newWorld(t, stubsFirst{s, func() { asked++ }})
+	w.fill("chat", 600)
+	w.close("chat")
+	w.later(25 * time.Hour)
+	w.condense()
+	s.left = 1200 + 700 // Drop reads the set first
+	_, err := w.kernel.Drop(context.Background())
+	require.ErrorIs(t, err, errRead)
+	assert.Zero(t, asked)
+	s.left = -1
+	assert.EqualValues(t, 1200, w.drop().Entries)
+	assert.Equal(t, 1200, asked)
+}
+
+// stubsFirst asks for stubs first, and only asks.
+type stubsFirst struct {
+	*unread
+	got func()
+}
+
+func (s stubsFirst) Condense(
+	_ context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest],
+) error {
+	for range stubs {
+		s.got()
+	}
+	for range blobs {
+	}
+	return nil
 }
 
 // Calls, Condense, Drop, Checkpoint, Swap and Close at once, several of each.

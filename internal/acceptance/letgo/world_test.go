@@ -367,6 +367,13 @@ func (f *fork) Condense(
 	_ context.Context, stubs iter.Seq2[uint64, []byte], blobs iter.Seq[contracts.Digest],
 ) error {
 	f.stubs = map[uint64][]byte{}
+	if f.puts == nil {
+		for d := range blobs {
+			f.mu.Lock()
+			f.blobs[d] = nil
+			f.mu.Unlock()
+		}
+	}
 	for i, line := range stubs {
 		f.stubs[i] = append([]byte{}, line...)
 		if f.puts == nil || f.puts(i) {
@@ -374,14 +381,6 @@ func (f *fork) Condense(
 			f.all[i] = f.stubs[i]
 			f.mu.Unlock()
 		}
-	}
-	if f.puts != nil {
-		return nil
-	}
-	for d := range blobs {
-		f.mu.Lock()
-		f.blobs[d] = nil
-		f.mu.Unlock()
 	}
 	return nil
 }

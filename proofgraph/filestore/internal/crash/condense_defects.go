@@ -79,7 +79,7 @@ func CondenseFindsLiars(t *testing.T) {
 	random := rand.New(rand.NewPCG(*Seed, 3))
 	find := func(name, found string, hook func() func(*disktest.Op) error, through func(Store) Store) {
 		all, cuts := "", 0
-		for after := 40; after <= 320; after += 7 + everyChange() {
+		for after := 40; after <= 320; after += 3 + everyChange() {
 			r, recorded := disktest.NewRAM(), &memoryEvents{}
 			var d disk.Disk = r
 			if hook != nil {

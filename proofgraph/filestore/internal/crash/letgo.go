@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,7 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/evidence"
+	"github.com/helmkernel/helm/internal/entry"
+	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disk"
 	"github.com/helmkernel/helm/proofgraph/filestore/internal/disktest"
 )
@@ -32,9 +36,10 @@ type letGo struct {
 	disk    *disktest.RAM // of a closed store
 	events  *memoryEvents
 	lines   []line
-	members uint64 // entries that may go
+	named   map[contracts.Digest]bool // blobs that their entries name
+	members uint64                    // entries that may go
 
-	audits, packs, stubs, whole, violations atomic.Int64
+	audits, packs, stubs, whole, forgotten, violations atomic.Int64
 }
 
 // clockAt returns a clock that begins so many hours after that of other tests.
@@ -78,6 +83,8 @@ func newLetGo(t *testing.T) *letGo {
 	require.NoError(t, l.checkpoint())
 	require.NoError(t, l.k.Close())
 	g.lines, err = readLog(s)
+	require.NoError(t, err)
+	g.named, err = namedBlobs(s)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	return g
@@ -206,8 +213,57 @@ func (g *letGo) audit(a *audit, left *disktest.RAM) {
 	if n := g.compare(a, log); n != g.members {
 		a.errorf("%d stubs, and %d entries were to go", n, g.members)
 	}
+	g.checkForgotten(a, s)
 	if g.audits.Add(1)%4 == 1 {
 		g.verify(a, s)
+	}
+}
+
+// namedBlobs returns the blobs that the entries of a store name, but for those of stubs.
+func namedBlobs(s Store) (map[contracts.Digest]bool, error) {
+	ctx := context.Background()
+	size, err := s.Size(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named := map[contracts.Digest]bool{}
+	var r contracts.Reader
+	for e, err := range s.Entries(ctx, 0, size) {
+		if err != nil {
+			return nil, err
+		}
+		if contracts.IsStub(e) {
+			continue
+		}
+		sealed, err := r.Open(e)
+		if err != nil {
+			return nil, err
+		}
+		st, err := sealed.Statement()
+		if err != nil {
+			return nil, err
+		}
+		entry.Blobs(st, func(d contracts.Digest, _ entry.Role) { named[d] = true })
+	}
+	return named, nil
+}
+
+// checkForgotten looks for blobs that no entry names any more. When all has gone that may, none is
+// left, whatever has happened before.
+func (g *letGo) checkForgotten(a *audit, s Store) {
+	named, err := namedBlobs(s)
+	if err != nil {
+		a.errorf("reading the log again: %v", err)
+		return
+	}
+	for d := range g.named {
+		if named[d] {
+			continue
+		}
+		if _, err := s.Blob(context.Background(), d); !errors.Is(err, proofgraph.ErrNoBlob) {
+			a.errorf("no entry names blob %v any more, and it is still there: %v", d, err)
+		}
+		g.forgotten.Add(1)
 	}
 }
 
@@ -267,7 +323,8 @@ func (g *letGo) verify(a *audit, s Store) {
 
 // LetGo cuts the power after each change to the disk that Kernel.Condense and Kernel.Drop make, and
 // the calls around them; and it lets each change fail. In all cases each entry is itself or its
-// stub, nothing else is lost, and the next kernel ends what was begun.
+// stub, nothing else is lost, the next kernel ends what was begun, and no blob is left then that no
+// entry names.
 func LetGo(t *testing.T) {
 	t.Parallel()
 	g := newLetGo(t)
@@ -309,10 +366,11 @@ func LetGo(t *testing.T) {
 		g.inspect(p.Cut(disktest.LeavesSectors, random), recorded,
 			fmt.Sprintf("change %d of %d %s, and then the power went", after, changes, ill.name))
 	})
-	t.Logf("%d changes, %d audits, %d packs, %d entries whole, %d stubs of %d entries that go, %d errors, %d sealed, "+
-		"violations %d", changes, g.audits.Load(), g.packs.Load(), g.whole.Load(), g.stubs.Load(), g.members, failed.Load(),
-		sealed.Load(), g.violations.Load())
-	assert.True(t, int(g.audits.Load()) > changes/everyChange() && g.packs.Load() > 2, "too few cases")
+	t.Logf("%d changes, %d audits, %d packs, %d entries whole, %d stubs of %d entries that go, %d blobs gone, %d errors, "+
+		"%d sealed, violations %d", changes, g.audits.Load(), g.packs.Load(), g.whole.Load(), g.stubs.Load(), g.members,
+		g.forgotten.Load(), failed.Load(), sealed.Load(), g.violations.Load())
+	assert.True(t, int(g.audits.Load()) > changes/everyChange() && g.packs.Load() > 2 &&
+		g.forgotten.Load() > 100*g.audits.Load(), "too few cases")
 }
 
 // cut cuts the power after so many changes.
