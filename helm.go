@@ -182,7 +182,9 @@ func New(o Options) (*Kernel, error) {
 		Every: o.Checkpoint.Every, After: o.Checkpoint.After, Done: o.Checkpoint.Done, Sign: sh.checkpoint,
 		Failed: func(err error) { sh.observe(context.Background(), Event{Why: "checkpoint", Err: err}) },
 	})
-	sh.states = newStates(sh)
+	if sh.states, err = newStates(sh); err != nil {
+		return nil, err
+	}
 	k := &Kernel{shared: sh}
 	sh.root = k
 	if err := k.open(context.Background()); err != nil {

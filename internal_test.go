@@ -3,10 +3,14 @@ package helm
 import (
 	"bytes"
 	"context"
+	stdcrypto "crypto"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +19,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian"
+	"github.com/helmkernel/helm/internal/keys"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -97,6 +102,7 @@ func TestStatesMeanwhile(t *testing.T) {
 	}
 	close(done)
 	wait.Wait()
+	call("last") // else the state may be of before the last Drop, and no other is due
 	check()
 	made, err := m.State(ctx)
 	require.NoError(t, err)
@@ -134,4 +140,84 @@ func TestStacksMoveTogether(t *testing.T) {
 	for i, k := range kernels {
 		assert.Same(t, after, k.current(), "kernel %d did not follow", i)
 	}
+}
+
+// A silent key does not answer from a moment on, until release is closed.
+type silent struct {
+	crypto.PrivateKey
+	falls   atomic.Bool
+	asked   atomic.Int64 // times since then
+	release chan struct{}
+}
+
+func newSilent(t *testing.T, seed byte) *silent {
+	return &silent{PrivateKey: seedKey(t, seed), release: make(chan struct{})}
+}
+
+func (s *silent) Sign(r io.Reader, msg []byte, o stdcrypto.SignerOpts) ([]byte, error) {
+	if s.falls.Load() {
+		s.asked.Add(1)
+		<-s.release
+	}
+	return s.PrivateKey.Sign(r, msg, o)
+}
+
+// A key that never answers has 10 seconds for a state, and is not asked for the next one before it
+// has answered. Meanwhile Drop does not wait, and neither does New for ever.
+func TestStateOfAKeyThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	for _, which := range []string{"Key", "LogKey"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			key, logKey := newSilent(t, 7), newSilent(t, 9)
+			fails := map[string]*silent{"Key": key, "LogKey": logKey}[which]
+			var events atomic.Int64
+			k, err := New(Options{Policy: compile(t, document(allowAll)), Key: key, LogKey: logKey,
+				Store: proofgraph.NewMemory(), Observe: func(_ context.Context, e Event) {
+					if e.Why == "state" && errorIsSilent(e.Err) {
+						events.Add(1)
+					}
+				}})
+			require.NoError(t, err)
+			s := k.shared.states
+			fails.falls.Store(true)
+			made := make(chan error, 1)
+			began := time.Now()
+			go func() {
+				_, err := s.make(ctx, true)
+				made <- err
+			}()
+			synctest.Wait()
+			require.EqualValues(t, 1, fails.asked.Load(), "it is being asked")
+			_, err = k.Drop(ctx)
+			require.NoError(t, err)
+			require.Zero(t, time.Since(began), "Drop has waited")
+			require.ErrorIs(t, <-made, keys.ErrSilent)
+			require.Equal(t, keys.Patience, time.Since(began))
+
+			_, err = s.make(ctx, true)
+			require.ErrorIs(t, err, keys.ErrOverdue, which)
+			require.Equal(t, 2*keys.Patience, time.Since(began))
+
+			l, prefix, err := s.fold(ctx, 0, true)
+			require.NoError(t, err)
+			l.size = prefix.Size
+			s.begin(ctx, l, prefix) // which New does
+			require.Equal(t, 3*keys.Patience, time.Since(began))
+			require.EqualValues(t, 1, events.Load())
+			require.EqualValues(t, 1, fails.asked.Load(), "it is not asked again")
+
+			close(fails.release)
+			synctest.Wait()
+			size, err := s.make(ctx, true)
+			require.NoError(t, err)
+			assert.Equal(t, prefix.Size, size)
+			require.NoError(t, k.Err())
+			require.NoError(t, k.Close())
+		})
+	}
+}
+
+func errorIsSilent(err error) bool {
+	return errors.Is(err, keys.ErrSilent) || errors.Is(err, keys.ErrOverdue)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/internal/entry"
+	"github.com/helmkernel/helm/internal/keys"
 	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/internal/state"
 	"github.com/helmkernel/helm/proofgraph"
@@ -337,19 +338,30 @@ func signedBy(c proofgraph.Checkpoint, lines []proofgraph.SignatureLine, keys []
 // would have a fork signed.
 type states struct {
 	*state.Keeper
-	sh    *shared
-	store proofgraph.Rememberer
+	sh     *shared
+	store  proofgraph.Rememberer
+	key    *keys.Key
+	logKey *keys.Key
 }
 
 // newStates returns nil if the store keeps no state.
-func newStates(sh *shared) *states {
-	store, ok := sh.options.Store.(proofgraph.Rememberer)
+func newStates(sh *shared) (*states, error) {
+	o := sh.options
+	store, ok := o.Store.(proofgraph.Rememberer)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	s := &states{sh: sh, store: store}
+	key, err := crypto.Pin(o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("helm: Options.Key: %w", err)
+	}
+	logKey, err := crypto.Pin(o.LogKey)
+	if err != nil {
+		return nil, fmt.Errorf("helm: Options.LogKey: %w", err)
+	}
+	s := &states{sh: sh, store: store, key: keys.New(key), logKey: keys.New(logKey)}
 	s.Keeper = state.NewKeeper(s.make, s.failed)
-	return s
+	return s, nil
 }
 
 // failed reports why there is no state, or why one was not taken. Neither stops anything.
@@ -374,40 +386,52 @@ func (s *states) close(sealed bool) {
 // make makes a state of the entries that the store's checkpoint is of or, for the last one, of all
 // entries, and returns its size.
 func (s *states) make(ctx context.Context, last bool) (size uint64, err error) {
+	had := s.Size()
+	l, prefix, err := s.fold(ctx, had, last)
+	switch {
+	case err != nil:
+		return 0, err
+	case prefix == nil:
+		return had, nil
+	}
+	// Condense and Drop go on from here: a signer or a store may be slow. What is saved is in
+	// memory by now, and its root is compared by leaf hashes, which a stub has too. If a set goes
+	// meanwhile that the state has as whole, it is as if it went afterwards: New looks (Standing).
+	if err := s.save(ctx, l, prefix); err != nil {
+		return 0, err
+	}
+	return prefix.Size, nil
+}
+
+// fold folds the entries that a state is to be of. The prefix is nil if they are not more than had.
+func (s *states) fold(ctx context.Context, had uint64, last bool) (l *priorLog, p *proofgraph.Prefix, err error) {
 	defer contain.Error(&err, "Options.Store")
 	release, err := s.sh.archive.Hold(ctx) // a Drop would put stubs of sets of which the fold does not know
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	defer release()
 	store := s.sh.options.Store
 	note, err := store.Checkpoint(ctx)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	var c proofgraph.Checkpoint
 	if note != nil {
 		if c, _, err = proofgraph.ParseCheckpoint(note); err != nil {
-			return 0, err
+			return nil, nil, err
 		}
 	}
-	if size = c.Size; last {
+	size := c.Size
+	if last {
 		if size, err = store.Size(ctx); err != nil {
-			return 0, err
+			return nil, nil, err
 		}
 	}
-	had := s.Size()
 	if size <= had {
-		return had, nil
+		return nil, nil, nil
 	}
-	l, prefix, err := s.foldTo(ctx, size)
-	if err == nil {
-		err = s.save(ctx, l, prefix)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return size, nil
+	return s.foldTo(ctx, size)
 }
 
 // foldTo folds the first size entries, from the state in the store on, if that can be taken.
@@ -461,7 +485,7 @@ func (s *states) save(ctx context.Context, l *priorLog, prefix *proofgraph.Prefi
 		}
 	}
 	if c.Note == nil {
-		if c, err = proofgraph.SignCheckpoint(o.LogKey, c); err != nil {
+		if c, err = proofgraph.SignCheckpoint(s.logKey, c); err != nil {
 			return err
 		}
 	}
@@ -470,7 +494,7 @@ func (s *states) save(ctx context.Context, l *priorLog, prefix *proofgraph.Prefi
 		return err
 	}
 	b, err := state.Seal(state.Head{Checkpoint: string(c.Note), Engine: engine(), Last: prefix.Last,
-		Nodes: prefix.Nodes, Origin: o.Origin}, body, o.Key)
+		Nodes: prefix.Nodes, Origin: o.Origin}, body, s.key)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/keys"
 )
 
 // A Checkpoint says that the first Size entries of a log have the RFC 6962 root Root.
@@ -77,9 +79,8 @@ func VerifierKey(origin string, pub crypto.PublicKey) string {
 // A signer signs notes with a key, under the name of the log. It is not safe for concurrent use.
 type signer struct {
 	note.Verifier
-	key     crypto.Signer
-	stop    <-chan struct{} // when closed, Sign waits no longer
-	overdue *signature      // that Sign has not waited for any longer; nil: none
+	key  *keys.Key
+	stop <-chan struct{} // when closed, Sign waits no longer
 }
 
 func newSigner(origin string, key crypto.Signer) (*signer, error) {
@@ -91,25 +92,32 @@ func newSigner(origin string, key crypto.Signer) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &signer{Verifier: v, key: key}, nil
+	return &signer{Verifier: v, key: keys.New(key)}, nil
 }
 
 // Sign signs the text of a note.
 func (s *signer) Sign(msg []byte) ([]byte, error) {
-	if _, ok := s.key.(crypto.PrivateKey); ok {
-		return crypto.Sign(s.key, msg)
-	}
-	if s.overdue != nil && !s.overdue.await(s.stop) {
-		return nil, errOverdue
-	}
-	s.overdue = nil
-	sig := ask(s.key, msg)
-	if !sig.await(s.stop) {
-		s.overdue = sig
-		return nil, errSilent
-	}
-	return sig.bytes, sig.err
+	sig, err := s.key.SignUntil(msg, s.stop)
+	return sig, named(err)
 }
+
+// named names the package in an error of a key that has not answered.
+func named(err error) error {
+	switch err {
+	case keys.ErrSilent:
+		return errSilent
+	case keys.ErrOverdue:
+		return errOverdue
+	case keys.ErrGone:
+		return errGone
+	}
+	return err
+}
+
+var (
+	errSilent  = fmt.Errorf("proofgraph: %w", keys.ErrSilent)
+	errOverdue = fmt.Errorf("proofgraph: %w", keys.ErrOverdue)
+)
 
 const (
 	signaturePrefix = "— "

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm/crypto"
+	"github.com/helmkernel/helm/internal/keys"
 )
 
 // A silent signer does not answer until release is closed, after it has answered a few times.
@@ -54,7 +55,7 @@ func TestSignerThatDoesNotAnswer(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Second)
 				begun := time.Now()
 				err := sign(s, message())
-				assert.Equal(t, patience-time.Duration(i)*time.Second, time.Since(begun))
+				assert.Equal(t, keys.Patience-time.Duration(i)*time.Second, time.Since(begun))
 				assert.ErrorIs(t, err, errSilent)
 				assert.ErrorIs(t, s.Wait(), errSilent)
 				assert.Nil(t, s.Entry())
@@ -104,7 +105,7 @@ func TestLogKeyThatDoesNotAnswer(t *testing.T) {
 		defer cancel()
 		assert.ErrorIs(t, fails(ctx, time.Second), context.DeadlineExceeded)
 		for i := range 3 {
-			after := time.Second + time.Duration(i+1)*patience
+			after := time.Second + time.Duration(i+1)*keys.Patience
 			assert.ErrorIs(t, fails(context.Background(), after), errOverdue)
 		}
 		assert.EqualValues(t, -1, key.answers.Load(), "it was asked once")
@@ -116,7 +117,7 @@ func TestLogKeyThatDoesNotAnswer(t *testing.T) {
 
 		key.answers.Store(0)
 		key.release, begun = make(chan struct{}), time.Now()
-		assert.ErrorIs(t, fails(context.Background(), patience), errSilent)
+		assert.ErrorIs(t, fails(context.Background(), keys.Patience), errSilent)
 		assert.NoError(t, w.log.Err())
 		close(key.release)
 		synctest.Wait()

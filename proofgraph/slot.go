@@ -7,6 +7,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/keys"
 )
 
 // A Slot is an entry that has its place in the log. Every method is safe for concurrent use.
@@ -95,10 +96,11 @@ func (s *Slot) appendSignature(dst, msg []byte) ([]byte, error) {
 	if _, ok := l.key.(crypto.PrivateKey); ok {
 		return crypto.AppendSignature(dst, l.key, msg)
 	}
-	asked := ask(l.key, msg)
+	asked := keys.Ask(l.key, msg)
 	switch {
-	case asked.await(l.done):
-		return append(dst, asked.bytes...), asked.err
+	case asked.Await(l.done):
+		sig, err := asked.Answer()
+		return append(dst, sig...), named(err)
 	case l.Err() != nil:
 		return dst, l.Err()
 	}
