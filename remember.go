@@ -543,6 +543,7 @@ func (s *states) begin(ctx context.Context, l *priorLog, prefix *proofgraph.Pref
 		return
 	}
 	if err := s.save(ctx, l, prefix); err != nil {
+		s.Tried(l.size)
 		s.failed(err)
 		return
 	}

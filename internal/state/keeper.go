@@ -34,6 +34,7 @@ type Keeper struct {
 
 	mu     sync.Mutex    // protects all below
 	size   uint64        // entries of the state in the store; 0 if there is none
+	tried  uint64        // entries of the log when the last state was begun: so many more make the next one due
 	busy   chan struct{} // closed when the goroutine that makes one ends; nil if there is none
 	cancel context.CancelFunc
 	closed bool
@@ -51,6 +52,13 @@ func (k *Keeper) Kept(size uint64) {
 	k.size = size
 }
 
+// Tried notes that no state could be saved when the log had that many entries.
+func (k *Keeper) Tried(size uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tried = size
+}
+
 // Size returns of how many entries the state in the store is, as far as the keeper knows.
 func (k *Keeper) Size() uint64 {
 	k.mu.Lock()
@@ -65,7 +73,8 @@ func (k *Keeper) Marked(size uint64) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.closed && k.busy == nil && Due(size, k.size) {
+	if !k.closed && k.busy == nil && Due(size, max(k.size, k.tried)) {
+		k.tried = size
 		k.start(false)
 	}
 }

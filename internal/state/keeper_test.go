@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -65,8 +66,9 @@ func TestKeeperFails(t *testing.T) {
 		}
 		return 0, errDisk
 	}, func(err error) { failed <- err })
-	for _, want := range []error{errDisk, errGone} {
-		for k.Marked(every); ; k.Marked(every) { // the one before may not have ended yet
+	for i, want := range []error{errDisk, errGone} {
+		size := uint64(i+1) * every
+		for k.Marked(size); ; k.Marked(size) { // the one before may not have ended yet
 			select {
 			case err := <-failed:
 				require.ErrorIs(t, err, want)
@@ -78,6 +80,35 @@ func TestKeeperFails(t *testing.T) {
 	}
 	assert.Zero(t, k.Size())
 	k.Close(true)
+}
+
+// A state that cannot be saved is not made again with each checkpoint, but when it would be due
+// after a state of that many entries: so all attempts together take the time of a few readings.
+func TestKeeperDoesNotTryAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		errDisk := errors.New("disk")
+		tries, errs, last := 0, 0, 0
+		k := NewKeeper(func(_ context.Context, l bool) (uint64, error) {
+			if tries++; l {
+				last++
+			}
+			return 0, errDisk
+		}, func(err error) { errs++ })
+		k.Tried(every / 2) // by New
+		for size := uint64(0); size < 100*every; size += 1000 {
+			k.Marked(size)
+			synctest.Wait()
+		}
+		n := 0
+		for at := uint64(every / 2); at < 100*every; at += max(every, at/8) {
+			n++
+		}
+		assert.InDelta(t, n-1, tries, 1)
+		assert.Equal(t, tries, errs)
+		k.Close(false)
+		assert.Equal(t, 1, last, "Close tries once more")
+	})
 }
 
 // Close ends the context of one that is not made in time, says so, and does not wait for it.
