@@ -26,7 +26,8 @@
 // them to package evidence as Options.Seen. They add to them under the same conditions under which
 // they replace the checkpoint, and before they do. A checkpoint of the same size is not replaced,
 // and the hashes of its report are added. If there is no such file there are no hashes; a file that
-// holds anything else is an error.
+// holds anything else is an error. It holds 65,536 hashes at most: of a log that has more, nothing
+// is kept, and that is an error.
 //
 // # Failures
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/helmkernel/helm/crypto"
@@ -15,8 +16,9 @@ import (
 )
 
 // Begin makes the file from the checkpoint of r, which must be a success, and the file of condense
-// entries if r has some whose sets stand whole. Only their owner may read and write the files. If
-// there is a checkpoint already, Begin leaves it alone and returns an error.
+// entries, before that, if r has some whose sets stand whole. Only their owner may read and write
+// the files. If there is a checkpoint already, Begin leaves both files alone and returns an error.
+// Hashes without a checkpoint, of a Begin that failed, stay in their file.
 func Begin(path string, r evidence.Report) error { return file{path: path}.begin(r) }
 
 func (f file) begin(r evidence.Report) error {
@@ -29,18 +31,24 @@ func (f file) begin(r evidence.Report) error {
 	if _, err := sizeOf(r.Checkpoint); err != nil {
 		return f.wrong(fmt.Errorf("the report has no checkpoint: %w", err))
 	}
-	err := f.write(r.Checkpoint, 0o600, f.link)
+	_, err := os.Lstat(f.path)
+	switch {
+	case err == nil:
+		err = &fs.PathError{Op: "begin", Path: f.path, Err: fs.ErrExist}
+	case errors.Is(err, fs.ErrNotExist):
+		if seen := whole(r); len(seen) > 0 { // first: what the note covers may be let go of
+			if err := f.seen().add(seen, 0o600); err != nil {
+				return f.seen().wrong(err)
+			}
+		}
+		err = f.write(r.Checkpoint, 0o600, f.link)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return f.wrong(fmt.Errorf("it is there already, and Verify moves it forward; for another log give "+
 			"another path: %w", err))
 	}
 	if err != nil {
 		return f.wrong(fmt.Errorf("it cannot be made: %w", err))
-	}
-	if seen := whole(r); len(seen) > 0 {
-		if err := f.seen().add(seen, 0o600); err != nil {
-			return f.seen().wrong(err)
-		}
 	}
 	return nil
 }

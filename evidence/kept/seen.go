@@ -48,14 +48,23 @@ func (f file) hashes() ([]crypto.Digest, error) {
 	return list, nil
 }
 
-// add adds hashes to the file, with that mode. The note's lock is held.
+// errMany is the error of hashes that have no place in the file.
+var errMany = fmt.Errorf("more than %d hashes of condense entries whose sets stand whole: keep the hashes yourself, "+
+	"pass them to evidence.Verify in Options.Seen, and the checkpoint in Options.Last", maxSeen)
+
+// add adds hashes to the file, with that mode. If they have no place there it adds none: a file of
+// more hashes would not be read again. The note's lock is held, unless there is no note.
 func (f file) add(more []crypto.Digest, mode fs.FileMode) error {
 	list, err := f.hashes()
 	if err != nil {
 		return err
 	}
+	list = append(list, without(more, list)...)
+	if len(list) > maxSeen {
+		return errMany
+	}
 	var b []byte
-	for _, d := range append(list, without(more, list)...) {
+	for _, d := range list {
 		b, _ = d.AppendText(b)
 		b = append(b, '\n')
 	}

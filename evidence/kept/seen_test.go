@@ -5,9 +5,12 @@ package kept
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -150,6 +153,73 @@ func TestSeenFailingSteps(t *testing.T) {
 		f.holds(t, hash(1))
 	}
 	assert.True(t, failed >= 12, "only %d steps", failed)
+}
+
+// TestBeginFailingSteps: whichever step of Begin fails, there is no checkpoint before the hashes
+// are kept, and Begin can be called again until there is one.
+func TestBeginFailingSteps(t *testing.T) {
+	t.Parallel()
+	a, b, _, _, _ := histories(t)
+	r := verified(t, a)
+	r.Condensed = []evidence.Range{{Hash: hash(1)}}
+	failed, placed := 0, 0
+	for n := 0; ; n++ {
+		f := file{path: filepath.Join(t.TempDir(), "log.checkpoint")}
+		at := 0
+		f.step = func(string, *os.File) error {
+			if at++; at == n+1 {
+				return errDisk
+			}
+			return nil
+		}
+		err := f.begin(r)
+		if at <= n {
+			require.NoError(t, err)
+			break
+		}
+		failed++
+		require.ErrorIs(t, err, errDisk, "step %d", n)
+		f.step = nil
+		if _, err := os.Lstat(f.path); err == nil {
+			placed++
+			f.holds(t, hash(1))
+			require.ErrorIs(t, f.begin(r), fs.ErrExist, "step %d", n)
+		} else {
+			require.NoError(t, f.begin(r), "step %d", n)
+		}
+		f.holds(t, hash(1))
+		_, _, err = condensed(t, f, b, evidence.Range{Hash: hash(2)})
+		require.NoError(t, err)
+		f.holds(t, hash(1), hash(2))
+	}
+	assert.True(t, failed >= 12 && placed == 1, "%d steps, %d with a checkpoint", failed, placed)
+}
+
+// TestSeenTooMany: a log with more condense entries than the file can hold is an error, and nothing
+// is written that could not be read again.
+func TestSeenTooMany(t *testing.T) {
+	t.Parallel()
+	a, b, _, _, _ := histories(t)
+	var many []evidence.Range
+	for n := range maxSeen {
+		many = append(many, evidence.Range{Hash: crypto.Sum(binary.BigEndian.AppendUint32(nil, uint32(n)))})
+	}
+	r := verified(t, a)
+	r.Condensed = append(many, evidence.Range{Hash: hash(1)})
+	f := file{path: filepath.Join(t.TempDir(), "log.checkpoint")}
+	require.ErrorIs(t, f.begin(r), errMany)
+	f.mustBeAlone(t, 0)
+
+	r.Condensed = many
+	require.NoError(t, f.begin(r))
+	was, list := f.print(t), f.seen().print(t)
+	_, _, err := condensed(t, f, b, append(many, evidence.Range{Hash: hash(1)})...)
+	require.ErrorIs(t, err, errMany)
+	assert.Equal(t, was, f.print(t))
+	assert.Equal(t, list, f.seen().print(t))
+	seen, _, err := condensed(t, f, b, many...)
+	require.NoError(t, err)
+	assert.Len(t, seen, maxSeen)
 }
 
 func (p pack) verified(ctx context.Context, o evidence.Options) (evidence.Report, error) {
