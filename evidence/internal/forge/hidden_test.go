@@ -85,10 +85,15 @@ var hiddenRows = []hidden{
 	{told: told{bothKeys, can, "leave out a charge, if nothing is charged to that balance later",
 		"INVALID: GAP", "WITNESSED, FRESH", keptFinds},
 		do: both(asIs, func(m *Model) {
-			m.The("n1").D()["charges"] = []any{Object{"amount": 1, "before": 0, "budget": "P0:years:never", "limit": 2,
-				"window": "total"}}
-			m.The("m1").P()["settled"] = []any{Object{"amount": 1, "budget": "P0:years:never"}}
+			m.The("n1").D()["charges"], m.The("m1").P()["settled"] = never(1)
 		}, withoutS("n1", "charges"), withoutS("m1", "settled")),
+		kept: "n1"},
+	{told: told{bothKeys, can, "lessen a charge, if nothing is charged to that balance later",
+		"INVALID: GAP", "WITNESSED, FRESH", keptFinds},
+		do: both(asIs, func(m *Model) {
+			m.The("n1").D()["charges"], m.The("m1").P()["settled"] = never(2)
+		}, stubbed("n1", func(_ *Model, s Object) { s["charges"], _ = never(1) }),
+			stubbed("m1", func(_ *Model, s Object) { _, s["settled"] = never(1) })),
 		kept: "n1"},
 	{told: told{bothKeys, can, "use an approval twice, and let go of the first call as one without",
 		"INVALID: REFERENCE", "WITNESSED, FRESH", keptFinds + "; so the approver's side keeps it"},
@@ -147,6 +152,10 @@ var hiddenRows = []hidden{
 	{told: told{bothKeys, cannot, "leave out a charge, if anything is charged to that balance later",
 		"INVALID: GAP", "INVALID: BUDGET", "BUDGET"},
 		do: withoutS("b1", "charges")},
+	{told: told{bothKeys, cannot, "lessen a charge, if anything is charged to that balance later",
+		"INVALID: GAP", "INVALID: BUDGET", "BUDGET"},
+		do: both(stubbed("b1", func(_ *Model, s Object) { listOf(s, "charges")[0]["amount"] = 0 }),
+			stubbed("b2", func(_ *Model, s Object) { listOf(s, "settled")[0]["amount"] = 0 }))},
 	{told: told{bothKeys, cannot, "show a time of a call outside those of its neighbours in its session",
 		"INVALID: GAP", "INVALID: CHAIN", "CHAIN"},
 		do: stubbed("f1", func(m *Model, s Object) { s["time"] = timeAfter(m, "d1", -1) })},
@@ -186,6 +195,13 @@ var hiddenRows = []hidden{
 			stub := m.stubOf(m.The("e2"))
 			return replaced("e2", func(string) string { return string(stub) + "\n" })(m, pack)
 		}},
+}
+
+// never is a charge to a balance that no other call is charged to, and what settles it.
+func never(amount int) (charges, settled any) {
+	const budget = "P0:years:never"
+	return []any{Object{"amount": amount, "before": 0, "budget": budget, "limit": 2, "window": "total"}},
+		[]any{Object{"amount": amount, "budget": budget}}
 }
 
 // TestPowersOverStubs has the holders of keys do what SECURITY.md says that condensation hides, and
