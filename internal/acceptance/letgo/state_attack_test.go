@@ -329,6 +329,43 @@ func TestForgedBalancesAreFound(t *testing.T) {
 	}
 }
 
+// Someone who holds the key can write a state from which a used approval is left out: the kernel
+// then takes the approval again, and the log shows it.
+func TestForgedApprovalsAreFound(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, forged := range []bool{false, true} {
+		b := kerneltest.NewBank(t)
+		approval := b.ApprovedRent(kerneltest.Ann)
+		b.MustPay(approval)
+		require.NoError(t, b.Kernel.Close())
+		store := b.Options.Store.(proofgraph.Rememberer)
+		saved, err := store.State(ctx)
+		require.NoError(t, err)
+		if forged {
+			saved = reseal(t, saved, kerneltest.SeedKey(t, 1), edit(t, func(m map[string]any) {
+				past := m["sessions"].(map[string]any)["chat"].(map[string]any)["past"].(map[string]any)
+				for _, of := range []map[string]any{m, past} {
+					require.Len(t, of["nonces"], 1)
+					delete(of, "nonces")
+				}
+			}))
+		}
+		require.NoError(t, store.SaveState(ctx, saved))
+		b.Reopen()
+		d, _ := b.Pay(approval)
+		assert.Equal(t, forged, d.Allowed(), "%v", d.Reason)
+		_, err = b.Kernel.Checkpoint(ctx)
+		require.NoError(t, err)
+		_, err = evidence.VerifyStore(ctx, b.Options.Store, evidence.Options{Trust: b.Kernel.Trust(), Origin: kerneltest.Origin})
+		if !forged {
+			require.NoError(t, err, "or the other would prove nothing")
+		} else {
+			require.ErrorIs(t, err, evidence.ErrReference)
+		}
+	}
+}
+
 // Options.Last is held to a log that is continued from a state: at a size below the state's, at it
 // and above it.
 func TestLastOverAState(t *testing.T) {
