@@ -300,13 +300,13 @@ func (p *settings) initialTrust(ctx context.Context) error {
 			}
 		}
 	}
-	const other = "entry 0: the log began with another trust state than Options.Trust gives"
+	const other = "entry 0: the log began with another trust state than that of Options.Trust"
 	if len(p.initial.Keys(registry.Root, 0)) == 0 {
 		return errors.New(other + ", which has no roots, so no other is ever added: " +
 			"give Key, LogKey and the registry that it was begun with")
 	}
 	return errors.New(other + ": give the registry that it was begun with and, " +
-		"where Key or LogKey are others now, in it those of then, under the names kernel and log; " +
+		"if Key or LogKey are others now, with those of then in it, under the names kernel and log; " +
 		"what changed since, its trust events say")
 }
 
@@ -345,7 +345,7 @@ func (p *settings) checkSigners(l *priorLog) error {
 		}
 		option := "Options." + x.option
 		if x.option == "LogKey" && p.derived {
-			option += ", which is derived from Key where it is not given"
+			option += ", which is derived from Key if it is not given"
 		}
 		at, revoked := l.revoked[x.id]
 		switch {

@@ -59,7 +59,7 @@ func sameHashes(t *trial) {
 		t.Helper()
 		list, err := hashReader(t).ReadHashes(indexes)
 		if err != nil || !areAt(indexes, list, want) {
-			t.Errorf("ReadHashes of %d hashes of %d gives %d (%v), or others", len(indexes), len(want), len(list), err)
+			t.Errorf("ReadHashes of %d hashes of %d returns %d (%v), or others", len(indexes), len(want), len(list), err)
 			return
 		}
 		clear(list) // they are the caller's
@@ -74,7 +74,7 @@ func sameHashes(t *trial) {
 	for _, i := range []int64{int64(len(want)), int64(len(want)) + 1, 1 << 40, 1<<63 - 1, -1, -1 << 63} {
 		for _, list := range [][]int64{{i}, append(slices.Clone(indexes[:min(len(indexes), 1)]), i)} {
 			if got, err := hashReader(t).ReadHashes(list); err == nil {
-				t.Errorf("ReadHashes of hash %d of %d gives %d and no error", i, len(want), len(got))
+				t.Errorf("ReadHashes of hash %d of %d returns %d and no error", i, len(want), len(got))
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func readsHashes(t *trial) {
 			t.Fatalf("Close: %v", err)
 		}
 		if list, err := hashReader(t).ReadHashes([]int64{0}); err == nil {
-			t.Errorf("closed: ReadHashes gives %d and no error", len(list))
+			t.Errorf("closed: ReadHashes returns %d and no error", len(list))
 		}
 		t.use(t.open())
 		sameHashes(t)
@@ -148,7 +148,7 @@ func readsHashesBeside(t *trial) {
 				}
 				list, err := r.ReadHashes(indexes)
 				if err != nil || !areAt(indexes, list, want) {
-					t.Errorf("while others append, ReadHashes of %d hashes of %d gives %d (%v), or others",
+					t.Errorf("while others append, ReadHashes of %d hashes of %d returns %d (%v), or others",
 						len(indexes), n, len(list), err)
 					return
 				}

@@ -42,7 +42,7 @@ func sameState(t *trial) {
 	}
 	state, err := r.State(t.ctx)
 	if err != nil || !bytes.Equal(state, t.twin.state) || len(state) == 0 && state != nil {
-		t.Errorf("State gives %s (%v), want %s", brief(state), err, brief(t.twin.state))
+		t.Errorf("State returns %s (%v), want %s", brief(state), err, brief(t.twin.state))
 	}
 }
 
@@ -91,7 +91,7 @@ func remembersNothing(t *trial) {
 		err := rememberer(t).SaveState(over, []byte("of the ended"))
 		state, readErr := rememberer(t).State(over)
 		if !errors.Is(err, context.Canceled) || !errors.Is(readErr, context.Canceled) || state != nil {
-			t.Errorf("under a context that had ended SaveState gives the error %v, and State %s (%v)", err,
+			t.Errorf("under a context that had ended SaveState returns the error %v, and State %s (%v)", err,
 				brief(state), readErr)
 		}
 		t.same()
@@ -108,7 +108,7 @@ func remembersNothing(t *trial) {
 	err := rememberer(t).SaveState(t.ctx, []byte("of the closed"))
 	state, readErr := rememberer(t).State(t.ctx)
 	if err == nil || errors.Is(err, proofgraph.ErrConflict) || readErr == nil {
-		t.Errorf("closed: SaveState gives the error %v, and State %s (%v), want errors that say closed", err,
+		t.Errorf("closed: SaveState returns the error %v, and State %s (%v), want errors that say closed", err,
 			brief(state), readErr)
 	}
 	t.use(t.open())
@@ -140,7 +140,7 @@ func remembersBeside(t *trial) {
 				_, scanned := fmt.Sscanf(string(state), "%d ", &n)
 				if err != nil || state == nil && before > 0 ||
 					state != nil && (scanned != nil || n < before || n > rounds || string(state) != stateText(n)) {
-					t.Errorf("while others append and save, after state %d was saved State gives %s (%v)", before,
+					t.Errorf("while others append and save, after state %d was saved State returns %s (%v)", before,
 						brief(state), err)
 					return
 				}

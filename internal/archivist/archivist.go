@@ -84,7 +84,7 @@ func (a *Archivist) Condensed(
 			return nil, err
 		}
 		if computed.Dropped != c.Dropped || computed.Stubs != c.Stubs {
-			return nil, fmt.Errorf("the log gives it a set of %d entries, and it says another one, of %d",
+			return nil, fmt.Errorf("its set is of %d entries by the log, and it says another one, of %d",
 				computed.Dropped, c.Dropped)
 		}
 		for i := range computed.Members() {

@@ -48,7 +48,7 @@ func TestPlantedLog(t *testing.T) {
 			w.MustAllow(w.Kernel, 1)
 			w.Close()
 			w.UseKeys(kerneltest.Kernel2, kerneltest.Log2)
-			w.MustRefuseNew(name, "another trust state than Options.Trust gives")
+			w.MustRefuseNew(name, "another trust state than that of Options.Trust")
 			planted, honest := w.Store.Store, proofgraph.NewMemory()
 			w.Store.Store = honest // or the refusal would prove nothing
 			w.Open()

@@ -27,7 +27,7 @@ func TestRotateRefused(t *testing.T) {
 		change func(o *helm.Options)
 		says   string
 	}{
-		"no registry": {func(o *helm.Options) { o.Trust = nil }, "another trust state than Options.Trust gives"},
+		"no registry": {func(o *helm.Options) { o.Trust = nil }, "another trust state than that of Options.Trust"},
 		"another threshold": {func(o *helm.Options) {
 			o.Trust = kerneltest.Must(registry.New(1, kerneltest.RootKeys(t)...))
 		}, "another trust state"},

@@ -117,7 +117,7 @@ func mustRefuseKeys(w *kerneltest.World, t *testing.T, keys map[string][2]byte) 
 		case strings.HasPrefix(what, "revoked"):
 			says = "Options.Key: entry "
 		case strings.Contains(what, "derived"):
-			says = "Options.LogKey, which is derived from Key where it is not given: not a log key of the log's " +
+			says = "Options.LogKey, which is derived from Key if it is not given: not a log key of the log's " +
 				"trust state: no trust event of type key has added "
 		case strings.Contains(what, "log key"):
 			says = "Options.LogKey: not a log key of the log's trust state: no trust event of type key has added " +
