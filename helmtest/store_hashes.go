@@ -59,7 +59,8 @@ func sameHashes(t *trial) {
 		t.Helper()
 		list, err := hashReader(t).ReadHashes(indexes)
 		if err != nil || !areAt(indexes, list, want) {
-			t.Errorf("ReadHashes of %d hashes of %d returns %d (%v), or others", len(indexes), len(want), len(list), err)
+			t.Errorf("ReadHashes of %d hashes of %d returns %d (%v), or others", len(indexes), len(want), len(list),
+				err)
 			return
 		}
 		clear(list) // they are the caller's
