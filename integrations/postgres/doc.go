@@ -1,0 +1,2 @@
+// Package postgres keeps logs in a PostgreSQL database.
+package postgres
