@@ -177,11 +177,11 @@ func dies(t *sharedTrial) {
 	t.kill(inTurn)
 	t.sameDead(t.watch, open...)
 	t.holds() // the log is free
-	t.settling(open)
 	guess, c = t.draft("b: receipt")
 	c.Settled = []uint64{open[2] + 1}
 	t.put(other, guess, c)
 	t.holds()
+	t.settling(open)
 }
 
 func fenced(t *sharedTrial) {
