@@ -25,8 +25,10 @@ var (
 // The row is changed by every append, so that raising it waits for what the old connection still
 // writes, and voids what of it comes later. It is itself a commit that is waited for, so that what
 // was written before it is as durable.
+//
+// The caller's context counts: if it ends, it stays unknown what was written.
 func (w *writer) again(ctx context.Context) (written bool, at int64, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), againTime)
+	ctx, cancel := context.WithTimeout(ctx, againTime)
 	defer cancel()
 	if w.link != nil {
 		w.old = append(w.old, w.link.backend)
@@ -36,6 +38,9 @@ func (w *writer) again(ctx context.Context) (written bool, at int64, err error) 
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if w.store.closed.Load() {
 			return false, 0, errClosed
+		}
+		if w.store.connecting != nil {
+			w.store.connecting(w)
 		}
 		l, batch, at, err := w.raise(ctx)
 		if err == nil {
@@ -147,11 +152,11 @@ func (w *writer) Dead(ctx context.Context) ([]uint64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tries := 0; ; tries++ {
-		dead, cancel, err := w.begin(ctx, false)
+		within, cancel, err := w.begin(ctx, false)
 		if err != nil {
 			return nil, err
 		}
-		open, err := w.bury(dead)
+		open, err := w.bury(within)
 		cancel()
 		switch {
 		case err == nil:
@@ -162,6 +167,8 @@ func (w *writer) Dead(ctx context.Context) ([]uint64, error) {
 			if _, _, err := w.again(ctx); err != nil {
 				return nil, w.fail("dead", err)
 			}
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
 		case !passes(err):
 			return nil, w.fail("dead", err)
 		}
@@ -191,6 +198,9 @@ func (w *writer) bury(ctx context.Context) (open []uint64, err error) {
 
 // Leave ends the writer. Its open decisions can be settled by others then.
 func (w *writer) Leave(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.store.closed.Load() {

@@ -9,13 +9,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // How long things take at most.
 const (
 	connectTime = 10 * time.Second // to make a connection
 	migrateTime = 10 * time.Minute
-	oldest      = 140000 // server_version_num of PostgreSQL 14
+	cancelTime  = 5 * time.Second // for the server to answer that it has cancelled a statement
+	oldest      = 140000          // server_version_num of PostgreSQL 14
 )
 
 // These are variables for tests.
@@ -90,6 +92,10 @@ func (s *Store) link(ctx context.Context) (_ *link, err error) {
 		if n.SeverityUnlocalized == "WARNING" || n.SeverityUnlocalized == "" && n.Severity == "WARNING" {
 			l.warned = true
 		}
+	}
+	// A statement whose context ends is cancelled at the server, which then says what it did.
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: cancelTime}
 	}
 	if l.Conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return nil, err

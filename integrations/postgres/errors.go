@@ -56,11 +56,16 @@ var passing = map[string]bool{
 // passes.
 func passes(err error) bool {
 	var server *pgconn.PgError
-	return errors.As(err, &server) && passing[server.Code]
+	return errors.As(err, &server) && passing[server.Code] || unsent(err)
+}
+
+// unsent reports whether nothing was sent to the server, since a context had ended.
+func unsent(err error) bool {
+	return pgconn.SafeToRetry(err) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // lost reports whether the error is one of the connection: it is unknown what the server did.
 func lost(conn *pgx.Conn, err error) bool {
 	var server *pgconn.PgError
-	return conn == nil || conn.IsClosed() || !errors.As(err, &server)
+	return conn == nil || conn.IsClosed() || !errors.As(err, &server) && !unsent(err)
 }

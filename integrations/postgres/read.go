@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -143,6 +145,9 @@ func whole(list []proofgraph.Placed, from, to uint64) error {
 // Session returns the entries of a session that were there when the iteration began, from a seq on.
 func (s *Store) Session(ctx context.Context, name string, from uint64) iter.Seq2[proofgraph.Placed, error] {
 	return func(yield func(proofgraph.Placed, error) bool) {
+		if !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+			name = "\n" // which is no session either, and may be asked for
+		}
 		to := int64(-1)
 		err := s.read(ctx, "session", func(ctx context.Context, log int32) error {
 			return s.pool.QueryRow(ctx, "SELECT coalesce(max(seq), -1) FROM entry WHERE log = $1 AND session = $2",

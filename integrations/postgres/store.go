@@ -30,6 +30,8 @@ type Store struct {
 	pool   *pgxpool.Pool
 	closed atomic.Bool
 
+	connecting func(*writer) // for tests: called before a writer connects again
+
 	mu      sync.Mutex          // held for moments; protects the fields below
 	origin  string              // empty: not known yet
 	id      int32               // of the log; 0: it was not found yet

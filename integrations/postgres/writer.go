@@ -180,8 +180,7 @@ func (w *writer) cut() {
 // ID returns the writer's number.
 func (w *writer) ID() uint64 { return uint64(w.id) }
 
-// begin is called by every method before it does anything. The caller holds mu. What was begun is
-// not given up if the caller's context ends: its answer says what was written.
+// begin is called by every method before it does anything. The caller holds mu.
 func (w *writer) begin(ctx context.Context, turn bool) (context.Context, context.CancelFunc, error) {
 	switch {
 	case w.store.closed.Load():
@@ -194,7 +193,7 @@ func (w *writer) begin(ctx context.Context, turn bool) (context.Context, context
 		}
 		return nil, nil, errors.New("postgres: writer: a Turn has not ended")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	return ctx, cancel, nil
 }
 
@@ -215,14 +214,15 @@ func (w *writer) fail(op string, err error) error {
 	return err
 }
 
-// Put writes a batch if the log is as guessed.
+// Put writes a batch if the log is as guessed. If the context ends while it waits for the log,
+// nothing was written.
 func (w *writer) Put(ctx context.Context, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ctx, cancel, err := w.begin(ctx, false)
+	within, cancel, err := w.begin(ctx, false)
 	if err != nil {
 		return 0, err
 	}
@@ -235,7 +235,7 @@ func (w *writer) Put(ctx context.Context, guess proofgraph.State, c proofgraph.C
 	}
 	at := int64(0)
 	w.link.warned = false
-	err = w.link.QueryRow(ctx, "put", args...).Scan(&at)
+	err = w.link.QueryRow(within, "put", args...).Scan(&at)
 	return w.appended(ctx, "put", at, err, &c)
 }
 
@@ -256,6 +256,9 @@ func (w *writer) appended(ctx context.Context, op string, at int64, err error, c
 		}
 		at = place
 	case err != nil && passes(err):
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 		return 0, proofgraph.ErrMoved
 	case err != nil:
 		return 0, w.fail(op, err)
@@ -392,45 +395,25 @@ func (w *writer) rollback(ctx context.Context) error {
 func (w *writer) End(ctx context.Context, c proofgraph.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ended := ctx.Err() // the turn ends all the same
-	if ended != nil {
-		c = proofgraph.Change{}
-	}
-	ctx, cancel, err := w.begin(ctx, true)
+	within, cancel, err := w.begin(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer cancel()
 	w.turn = false
-	if empty(&c) {
+	if ctx.Err() != nil || empty(&c) {
 		if err := w.rollback(ctx); err != nil {
 			return w.fail("end", err)
 		}
-		return ended
+		return ctx.Err()
 	}
 	var cols columns
 	args := append([]any{w.log, w.id, w.incarnation, int64(w.size)}, cols.changed(&c)...)
 	if cols.err != nil {
 		return w.fail("end", cols.err)
 	}
-	at, committed := int64(0), ""
 	w.link.warned = false
-	b := new(pgx.Batch)
-	b.Queue("write", args...)
-	b.Queue("commit")
-	results := w.link.SendBatch(ctx, b)
-	err = results.QueryRow().Scan(&at)
-	if err == nil {
-		tag, failed := results.Exec()
-		committed, err = tag.String(), failed
-	}
-	if closed := results.Close(); err == nil {
-		err = closed
-	}
-	if err == nil && committed != "COMMIT" {
-		err = errors.New("the server has not committed")
-		w.link.drop()
-	}
+	at, err := w.commit(within, args)
 	if err != nil && !lost(w.link.Conn, err) {
 		if failed := w.rollback(ctx); failed != nil {
 			return w.fail("end", failed)
@@ -438,4 +421,26 @@ func (w *writer) End(ctx context.Context, c proofgraph.Change) error {
 	}
 	_, err = w.appended(ctx, "end", at, err, &c)
 	return err
+}
+
+// commit writes a batch in the transaction that there is, and commits it.
+func (w *writer) commit(ctx context.Context, args []any) (at int64, err error) {
+	b := new(pgx.Batch)
+	b.Queue("write", args...)
+	b.Queue("commit")
+	results := w.link.SendBatch(ctx, b)
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if err := results.QueryRow().Scan(&at); err != nil {
+		return 0, err
+	}
+	tag, err := results.Exec()
+	if err == nil && tag.String() != "COMMIT" { // which no server does
+		w.link.drop()
+		err = errors.New("the server has not committed")
+	}
+	return at, err
 }
