@@ -89,13 +89,11 @@ func (b base) conn(user string) *pgx.Conn {
 	return conn
 }
 
-func (b base) exec(sql string, args ...any) {
+func (b base) exec(sql string) {
 	b.Helper()
 	conn := b.conn("")
 	defer conn.Close(context.Background())
-	_, err := conn.Exec(context.Background(), "SET search_path = helm")
-	require.NoError(b, err)
-	_, err = conn.Exec(context.Background(), sql, args...)
+	_, err := conn.Exec(context.Background(), "SET search_path = helm; "+sql, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(b, err)
 }
 

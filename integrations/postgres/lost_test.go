@@ -1,0 +1,288 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// An append of which the answer, or the statement, is lost with the connection is known to be
+// written or not, and is there once or not at all.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	p := newProxy(t, b.server)
+	s := b.open("host="+p.dir+" port=5432 user=helm dbname="+b.name+" sslmode=disable", Options{})
+	w, m := b.join(s), remember()
+	ctx := t.Context()
+	g, c := m.batch("a", 2)
+	_, err := w.Put(ctx, g, c)
+	require.NoError(t, err)
+	m.wrote(c)
+	n := uint64(2)
+	for i := range 3 {
+		for _, answers := range []bool{true, false} {
+			for _, turn := range []bool{false, true} {
+				name := fmt.Sprintf("round %d, answers %t, turn %t", i, answers, turn)
+				g, c := m.batch("a", 3)
+				at, err := n, error(nil)
+				if turn {
+					_, err = w.Turn(ctx, proofgraph.Ask{})
+					require.NoError(t, err, name)
+					p.lose(answers)
+					err = w.End(ctx, c)
+				} else {
+					p.lose(answers)
+					at, err = w.Put(ctx, g, c)
+				}
+				if answers {
+					require.NoError(t, err, name)
+					assert.Equal(t, n, at, name)
+					m.wrote(c)
+					n += 3
+				} else {
+					require.ErrorIs(t, err, proofgraph.ErrMoved, name)
+				}
+				assert.Equal(t, n, size(t, b.store()), name)
+			}
+		}
+		p.lose(i%2 == 0)
+		state, err := w.Turn(ctx, proofgraph.Ask{})
+		require.NoError(t, err)
+		assert.Equal(t, n, state.Size)
+		p.lose(i%2 == 1)
+		require.NoError(t, w.End(ctx, proofgraph.Change{}))
+		p.lose(true)
+		_, err = w.Dead(ctx)
+		require.NoError(t, err)
+	}
+	assert.Len(t, texts(t, b.store()), int(n))
+	assert.Equal(t, int64(len("x")), one[int64](b, "SELECT count(*) FROM writer"))
+}
+
+// A writer of which the connection was lost is fenced if another one finds it dead first.
+func TestFencedBeforeItConnects(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	s := b.store()
+	w, other, m := b.join(s), b.join(b.store()), remember()
+	g, c := m.batch("a", 2)
+	c.Opened = []int{1}
+	_, err := w.Put(t.Context(), g, c)
+	require.NoError(t, err)
+	m.wrote(c)
+	before := w.incarnation
+
+	b.terminate(w.link.pid) // and it connects again, at its next call
+	_, err = w.Dead(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, before+1, w.incarnation)
+	open, err := other.Dead(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, open)
+
+	b.terminate(w.link.pid)
+	open, err = other.Dead(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []uint64{1}, open)
+	g, c = m.batch("a", 1)
+	_, err = w.Put(t.Context(), g, c)
+	require.ErrorIs(t, err, proofgraph.ErrFenced)
+	_, err = w.Turn(t.Context(), proofgraph.Ask{})
+	require.ErrorIs(t, err, proofgraph.ErrFenced)
+	require.NoError(t, w.Leave(t.Context()))
+	assert.EqualValues(t, 2, size(t, s))
+}
+
+// A statement of a writer that comes late, of an incarnation before this one or of a fenced writer,
+// changes nothing.
+func TestDeliveredLate(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, other, m := b.join(b.store()), b.join(b.store()), remember()
+	late := b.conn("")
+	_, err := late.Exec(t.Context(), "SET search_path = helm")
+	require.NoError(t, err)
+	statement := func() (at int64) {
+		g, c := m.batch("a", 1)
+		var cols columns
+		args := append([]any{w.log, w.id, w.incarnation}, cols.guessed(g)...)
+		require.NoError(t, cols.err)
+		require.NoError(t, late.QueryRow(t.Context(), statements["put"], append(args, cols.changed(&c)...)...).Scan(&at))
+		if at >= 0 {
+			m.wrote(c)
+		}
+		return at
+	}
+	assert.EqualValues(t, 0, statement(), "of the present incarnation")
+	w.batch++
+	w.incarnation--
+	assert.EqualValues(t, fenced, statement())
+	w.incarnation++
+	assert.EqualValues(t, 1, statement())
+	w.batch++
+	b.terminate(w.link.pid)
+	_, err = other.Dead(t.Context())
+	require.NoError(t, err)
+	assert.EqualValues(t, fenced, statement())
+
+	var at int64
+	_, c := m.batch("a", 1)
+	var cols columns
+	args := append([]any{w.log, w.id, w.incarnation, int64(2)}, cols.changed(&c)...)
+	require.NoError(t, late.QueryRow(t.Context(), statements["write"], args...).Scan(&at))
+	assert.EqualValues(t, fenced, at)
+	assert.EqualValues(t, 2, size(t, b.store()))
+}
+
+// A writer of a database that was put back has an error: what was acknowledged is not there.
+func TestPutBack(t *testing.T) {
+	t.Parallel()
+	for _, change := range []string{"UPDATE writer SET batch = batch - 1", "DELETE FROM writer",
+		"UPDATE writer SET incarnation = 7"} {
+		b := newBase(t, server(t))
+		w, m := b.join(b.store()), remember()
+		g, c := m.batch("a", 1)
+		_, err := w.Put(t.Context(), g, c)
+		require.NoError(t, err)
+		b.exec(change)
+		b.terminate(w.link.pid)
+		g, c = m.batch("b", 1)
+		for range 2 {
+			_, err = w.Put(t.Context(), g, c)
+			require.ErrorContains(t, err, "the server has forgotten", change)
+		}
+		assert.EqualValues(t, 1, size(t, b.store()))
+	}
+}
+
+// A process that hangs in its turn loses it.
+func TestHangInTurn(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, other, m := b.join(b.store()), b.join(b.store()), remember()
+	_, err := w.Turn(t.Context(), proofgraph.Ask{})
+	require.NoError(t, err)
+	g, c := m.batch("b", 1)
+	began := time.Now()
+	_, err = other.Put(t.Context(), g, c)
+	require.NoError(t, err)
+	t.Logf("the log was free after %v", time.Since(began).Round(time.Millisecond))
+	_, c = m.batch("a", 1)
+	require.ErrorIs(t, w.End(t.Context(), c), proofgraph.ErrMoved)
+	g, c = m.batch("a", 1)
+	at, err := w.Put(t.Context(), g, c)
+	require.NoError(t, err, "it was not fenced")
+	assert.EqualValues(t, 1, at)
+}
+
+// Every entry that was acknowledged is there after the server has ended at once, and each is there
+// once.
+func TestServerEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, ownServer(t))
+	const writers = 3
+	var all sync.WaitGroup
+	acked := make([]int, writers)
+	stop := make(chan struct{})
+	for i := range writers {
+		w, m := b.join(b.store()), remember()
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				g, c := m.batch(fmt.Sprint(i), 3)
+				_, err := w.Put(context.Background(), g, c)
+				if errors.Is(err, proofgraph.ErrMoved) {
+					continue
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				m.wrote(c)
+				acked[i] += 3
+			}
+		})
+	}
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		require.NoError(t, b.server.Stop(true))
+		require.NoError(t, b.server.Start())
+	}
+	time.Sleep(time.Second) // for writers to connect again
+	close(stop)
+	all.Wait()
+	s := b.store()
+	for i := range writers {
+		n := 0
+		for e, err := range s.Session(t.Context(), fmt.Sprint(i), 0) {
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("entry %d of %d", n, i), string(e.Entry))
+			n++
+		}
+		assert.Equal(t, acked[i], n)
+		assert.Greater(t, n, 10)
+	}
+	t.Logf("%v entries", acked)
+}
+
+// Nothing is acknowledged that a standby has to have and may not have: no test of this runs at the
+// same time, because it changes how long things take.
+func TestStandbyWaitCancelled(t *testing.T) {
+	b := newBase(t, ownServer(t))
+	w, m := b.join(b.store()), remember()
+	g, c := m.batch("a", 1)
+	_, err := w.Put(t.Context(), g, c)
+	require.NoError(t, err)
+	m.wrote(c)
+	defer func(answer, again time.Duration) { answerTime, againTime = answer, again }(answerTime, againTime)
+	answerTime, againTime = 700*time.Millisecond, 3*time.Second
+	standby := func(name string) {
+		conn := b.conn("")
+		_, err := conn.Exec(t.Context(), "ALTER SYSTEM SET synchronous_standby_names = '"+name+"'")
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), "SELECT pg_reload_conf()")
+		require.NoError(t, err)
+		time.Sleep(200 * time.Millisecond)
+	}
+	standby("nobody")
+	g, c = m.batch("a", 1)
+	_, err = w.Put(t.Context(), g, c)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, proofgraph.ErrMoved)
+	t.Log(err)
+
+	// It is there after all: the wait ends before the writer gives up.
+	standby("")
+	answerTime, againTime = 30*time.Second, time.Minute
+	w = b.join(b.store())
+	n := size(t, b.store())
+	standby("nobody")
+	answerTime = 700 * time.Millisecond
+	done := make(chan error)
+	var at uint64
+	go func() {
+		g, c := remember().batch("b", 1)
+		var err error
+		at, err = w.Put(context.Background(), g, c)
+		done <- err
+	}()
+	time.Sleep(2 * time.Second)
+	standby("")
+	require.NoError(t, <-done)
+	assert.Equal(t, n, at)
+	assert.Equal(t, n+1, size(t, b.store()))
+}
