@@ -1,0 +1,126 @@
+//go:build unix
+
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+// A load is a batch of 64 entries of 1.2 KB: a decision and a receipt in each of 32 sessions of a
+// writer, and an inputs blob of each decision.
+func (m *memory) load(writer, round int) (proofgraph.State, proofgraph.Change) {
+	const sessions = 32
+	g := proofgraph.State{Kernel: m.ends[""].Next, Sessions: make(map[string]proofgraph.End, sessions)}
+	c := proofgraph.Change{Sessions: make(map[string]proofgraph.End, sessions)}
+	for i := range sessions {
+		name := fmt.Sprintf("session %d of %d", i, writer)
+		end := m.ends[name]
+		g.Sessions[name] = end
+		for range 2 {
+			e := contracts.Entry(fmt.Appendf(nil, "%d %s %s", end.Next, name, bytes.Repeat([]byte("x"), 1180)))
+			end.Next, end.Last = end.Next+1, e.Hash()
+			c.Entries, c.Of = append(c.Entries, e), append(c.Of, name)
+		}
+		c.Sessions[name] = end
+		c.Opened = append(c.Opened, 2*i)
+		c.Blobs = append(c.Blobs, fmt.Appendf(nil, "%d %d %d %s", writer, round, i, bytes.Repeat([]byte("y"), 800)))
+	}
+	return g, c
+}
+
+func BenchmarkPut(b *testing.B) {
+	base := newBase(b, server(b))
+	w, m := base.join(base.store()), remember()
+	round := 0
+	for b.Loop() {
+		b.StopTimer()
+		g, c := m.load(0, round)
+		round++
+		b.StartTimer()
+		if _, err := w.Put(context.Background(), g, c); err != nil {
+			b.Fatal(err)
+		}
+		m.wrote(c)
+	}
+	b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "entries/s")
+}
+
+// BenchmarkPutOne is one entry at a time.
+func BenchmarkPutOne(b *testing.B) {
+	base := newBase(b, server(b))
+	w, m := base.join(base.store()), remember()
+	for b.Loop() {
+		g, c := m.batch("a", 1)
+		if _, err := w.Put(context.Background(), g, c); err != nil {
+			b.Fatal(err)
+		}
+		m.wrote(c)
+	}
+}
+
+func BenchmarkPutByFour(b *testing.B) {
+	base := newBase(b, server(b))
+	var all sync.WaitGroup
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	writers := make([]*writer, 4)
+	for i := range writers {
+		writers[i] = base.join(base.store())
+	}
+	b.ResetTimer()
+	for i, w := range writers {
+		all.Go(func() {
+			m := remember()
+			for round := 0; left.Add(-1) >= 0; round++ {
+				g, c := m.load(i, round)
+				if _, err := w.Put(context.Background(), g, c); err != nil {
+					b.Error(err)
+					return
+				}
+				m.wrote(c)
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "entries/s")
+}
+
+func BenchmarkTurn(b *testing.B) {
+	base := newBase(b, server(b))
+	w, m := base.join(base.store()), remember()
+	ask := proofgraph.Ask{Sessions: []string{"a"}, Balances: []contracts.Balance{{Budget: "b"}}}
+	for b.Loop() {
+		state, err := w.Turn(context.Background(), ask)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, c := m.batch("a", 1)
+		c.Spent = state.Spent
+		c.Spent[0].Spent++
+		if err := w.End(context.Background(), c); err != nil {
+			b.Fatal(err)
+		}
+		m.wrote(c)
+	}
+}
+
+func BenchmarkTurnEmpty(b *testing.B) {
+	base := newBase(b, server(b))
+	w := base.join(base.store())
+	for b.Loop() {
+		if _, err := w.Turn(context.Background(), proofgraph.Ask{Sessions: []string{"a"}}); err != nil {
+			b.Fatal(err)
+		}
+		if err := w.End(context.Background(), proofgraph.Change{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
