@@ -104,8 +104,8 @@ func (w *writer) raise(ctx context.Context) (l *link, batch, at int64, err error
 }
 
 // lock takes the lock of the writer. If the lost connection still has it, that is ended at the
-// server: it cannot be given back otherwise. Whoever finds this writer dead has the lock until the
-// fence is set.
+// server: it cannot be given back otherwise. A writer that finds this one dead has the lock until
+// the fence is set.
 func (w *writer) lock(ctx context.Context, l *link) error {
 	locked := false
 	err := l.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", int32(l.table), w.id).Scan(&locked)
@@ -143,91 +143,3 @@ func (w *writer) missing(ctx context.Context, l *link) error {
 	}
 	return proofgraph.ErrFenced
 }
-
-// Dead fences the writers that are dead. Of a writer of another log it says nothing.
-func (w *writer) Dead(ctx context.Context) ([]uint64, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for tries := 0; ; tries++ {
-		within, cancel, err := w.begin(ctx, false)
-		if err != nil {
-			return nil, err
-		}
-		open, err := w.bury(within)
-		cancel()
-		switch {
-		case err == nil:
-			return open, nil
-		case errors.Is(err, proofgraph.ErrFenced) || tries == 3:
-			return nil, w.fail("dead", err)
-		case lost(w.link.Conn, err):
-			if _, _, err := w.again(ctx); err != nil {
-				return nil, w.fail("dead", err)
-			}
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case !passes(err):
-			return nil, w.fail("dead", err)
-		}
-	}
-}
-
-func (w *writer) bury(ctx context.Context) (open []uint64, err error) {
-	w.link.warned = false
-	rows, err := w.link.Query(ctx, "dead", w.log, w.id, w.incarnation, int32(w.link.table))
-	if err != nil {
-		return nil, err
-	}
-	index := int64(0)
-	_, err = pgx.ForEachRow(rows, []any{&index}, func() error {
-		if index == fenced {
-			return proofgraph.ErrFenced
-		}
-		open = append(open, uint64(index))
-		return nil
-	})
-	if err == nil && w.link.warned {
-		w.link.drop() // a fence that may be lost is tried again
-		err = errors.New("the server has warned that it may lose what it stored")
-	}
-	return open, err
-}
-
-// Leave ends the writer. Its open decisions can be settled by others then.
-func (w *writer) Leave(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.store.closed.Load() {
-		return errClosed
-	}
-	if errors.Is(w.err, proofgraph.ErrFenced) || errors.Is(w.err, errLeft) {
-		return nil
-	}
-	if w.err != nil {
-		return w.err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
-	defer cancel()
-	if w.turn {
-		w.turn = false
-		if err := w.rollback(ctx); err != nil {
-			return w.fail("leave", err)
-		}
-	}
-	_, err := w.link.Exec(ctx, "UPDATE writer SET gone = true WHERE id = $1 AND incarnation = $2", w.id, w.incarnation)
-	if err != nil {
-		return w.fail("leave", err)
-	}
-	w.link.Close(ctx)
-	w.fail("leave", errLeft)
-	w.err = errLeft
-	return nil
-}
-
-var errLeft = errors.New("postgres: the writer has left")

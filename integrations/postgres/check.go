@@ -25,8 +25,8 @@ const maxFound = 20
 // Which nonces were used is in the inputs of decisions. If some are not kept, or were erased, a
 // nonce more than the others have is no difference.
 //
-// The tables are what the appends of all processes are compared with. Whoever can change them can
-// have a budget exceeded. The database's owner can, and the role of a writer too.
+// The tables are what the appends of all processes are compared with. Who can change them can
+// have a budget exceeded: the database's owner, and the role of a writer.
 func (s *Store) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -138,7 +138,8 @@ func (c *check) entries(ctx context.Context, tx pgx.Tx) (whole bool, err error) 
 }
 
 func (c *check) sessions(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, "SELECT name, next, last, lamport, time, open, closed FROM session WHERE log = $1", c.log)
+	rows, err := tx.Query(ctx, `SELECT name, next, last, lamport, time, open, closed FROM session
+		WHERE log = $1`, c.log)
 	if err != nil {
 		return err
 	}

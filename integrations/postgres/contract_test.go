@@ -46,7 +46,7 @@ type victim struct {
 	base base
 }
 
-// Kill ends the writer's connection, and lets it make no other until somebody has fenced it: the
+// Kill ends the writer's connection, and lets it make no other until another has fenced it: the
 // process that it stands for has ended.
 func (v *victim) Kill() {
 	w := v.writer

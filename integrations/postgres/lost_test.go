@@ -265,7 +265,7 @@ func TestStandbyWaitCancelled(t *testing.T) {
 	require.NotErrorIs(t, err, proofgraph.ErrMoved)
 	t.Log(err)
 
-	// It is there after all: the wait ends before the writer gives up.
+	// It is there after all: the wait ends before the writer ends.
 	standby("")
 	answerTime, againTime = 30*time.Second, time.Minute
 	w = b.join(b.store())

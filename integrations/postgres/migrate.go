@@ -18,7 +18,7 @@ import (
 var migrations embed.FS
 
 // Migrations returns the SQL of the migrations, in the order of their versions, for those who want
-// to read it, or to have it run by somebody else. Each is run in a transaction of its own with
+// to read it, or to have another program run it. Each is run in a transaction of its own with
 // search_path set to the schema.
 func Migrations() []string {
 	names, err := fs.Glob(migrations, "migrations/*.sql")

@@ -159,7 +159,8 @@ func (s *Store) Session(ctx context.Context, name string, from uint64) iter.Seq2
 			seqs := min(to, int64(from)+page)
 			err = s.read(ctx, "session", func(ctx context.Context, log int32) error {
 				list, err = collect(s.pool.Query(ctx, `SELECT index, body FROM entry
-					WHERE log = $1 AND session = $2 AND seq >= $3 AND seq < $4 ORDER BY seq`, log, name, int64(from), seqs))
+					WHERE log = $1 AND session = $2 AND seq >= $3 AND seq < $4 ORDER BY seq`,
+					log, name, int64(from), seqs))
 				return err
 			})
 			if err == nil && int64(len(list)) < seqs-int64(from) {
@@ -214,8 +215,8 @@ func (s *Store) Checkpoint(ctx context.Context) (note []byte, err error) {
 // EraseBlob deletes the row of a blob. The connection's user needs the role of an eraser.
 //
 // From then on no query returns the bytes. They leave the table's files with the next VACUUM of the
-// table blob, which autovacuum also does in time, and stay in write-ahead log, replicas that are
-// behind and backups as long as these are kept.
+// table blob, which autovacuum also does in time, and stay in write-ahead log, replicas that lag
+// and backups as long as these are kept.
 func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 	return s.read(ctx, "erase", func(ctx context.Context, log int32) error {
 		_, err := s.pool.Exec(ctx, "DELETE FROM blob WHERE log = $1 AND digest = $2", log, d[:])

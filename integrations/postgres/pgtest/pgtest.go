@@ -1,9 +1,5 @@
 //go:build unix
 
-// Package pgtest starts a PostgreSQL server for tests and examples, in a directory of its own.
-//
-// The server listens on a socket in that directory and on no port, and keeps what it is told as a
-// server in production does: fsync is on. It ends with the process that started it.
 package pgtest
 
 import (
@@ -87,7 +83,7 @@ func Bin() (string, error) {
 }
 
 // Start makes a cluster in a temporary directory and starts a server on it. Settings are lines of
-// postgresql.conf. The server runs as the user postgres or nobody if this process is root's, because
+// postgresql.conf. The server runs as the user postgres or nobody if this process is root's, since
 // PostgreSQL refuses root.
 func Start(settings ...string) (*Server, error) {
 	bin, err := Bin()
@@ -223,8 +219,8 @@ func (s *Server) ping() error {
 // the directory.
 func (s *Server) attend() error {
 	pid := strconv.Itoa(s.postgres.Process.Pid)
-	shell := exec.Command("/bin/sh", "-c", `read word; [ "$word" = end ] && exit; kill -QUIT "$1"; sleep 1; rm -rf "$2"`,
-		"sh", pid, s.dir)
+	const script = `read word; [ "$word" = end ] && exit; kill -QUIT "$1"; sleep 1; rm -rf "$2"`
+	shell := exec.Command("/bin/sh", "-c", script, "sh", pid, s.dir)
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := shell.StdinPipe()
 	if err != nil {
