@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -186,57 +189,127 @@ func TestHangInTurn(t *testing.T) {
 	assert.EqualValues(t, 1, at)
 }
 
-// Every entry that was acknowledged is there after the server has ended at once, and each is there
-// once.
-func TestServerEndsAtOnce(t *testing.T) {
-	t.Parallel()
-	b := newBase(t, ownServer(t))
-	const writers = 3
-	var all sync.WaitGroup
-	acked := make([]int, writers)
-	stop := make(chan struct{})
-	for i := range writers {
-		w, m := b.join(b.store()), remember()
-		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				g, c := m.batch(fmt.Sprint(i), 3)
-				_, err := w.Put(context.Background(), g, c)
+// A crowd is writers that put what they can.
+type crowd struct {
+	base
+	all   sync.WaitGroup
+	stop  chan struct{}
+	acked [3]int // entries of each that were acknowledged
+	moved [3]int
+}
+
+func newCrowd(b base, s func() *Store) *crowd {
+	c := &crowd{base: b, stop: make(chan struct{})}
+	for i := range c.acked {
+		w, m := b.join(s()), remember()
+		c.all.Go(func() {
+			for c.goesOn() {
+				g, x := m.batch(fmt.Sprint(i), 3)
+				_, err := w.Put(context.Background(), g, x)
 				if errors.Is(err, proofgraph.ErrMoved) {
+					c.moved[i]++
 					continue
 				}
-				if !assert.NoError(t, err) {
+				if !assert.NoError(b, err) {
 					return
 				}
-				m.wrote(c)
-				acked[i] += 3
+				m.wrote(x)
+				c.acked[i] += 3
 			}
 		})
 	}
+	return c
+}
+
+func (c *crowd) goesOn() bool {
+	select {
+	case <-c.stop:
+		return false
+	default:
+		return true
+	}
+}
+
+// end waits for the writers, and compares what is there with what was acknowledged: every entry is
+// there, once, and nothing else is.
+func (c *crowd) end() {
+	c.Helper()
+	close(c.stop)
+	c.all.Wait()
+	s := c.store()
+	sum := 0
+	for i, acked := range c.acked {
+		n := 0
+		for e, err := range s.Session(context.Background(), fmt.Sprint(i), 0) {
+			require.NoError(c, err)
+			require.Equal(c, fmt.Sprintf("entry %d of %d", n, i), string(e.Entry))
+			n++
+		}
+		assert.Equal(c, acked, n)
+		sum += n
+	}
+	assert.Len(c, texts(c, s), sum)
+	assert.Greater(c, sum, 30)
+	c.Logf("%v entries; %v batches had to be put again", c.acked, c.moved)
+}
+
+func TestServerEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, ownServer(t))
+	c := newCrowd(b, b.store)
 	for range 3 {
 		time.Sleep(300 * time.Millisecond)
 		require.NoError(t, b.server.Stop(true))
 		require.NoError(t, b.server.Start())
 	}
 	time.Sleep(time.Second) // for writers to connect again
-	close(stop)
-	all.Wait()
-	s := b.store()
-	for i := range writers {
-		n := 0
-		for e, err := range s.Session(t.Context(), fmt.Sprint(i), 0) {
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("entry %d of %d", n, i), string(e.Entry))
-			n++
-		}
-		assert.Equal(t, acked[i], n)
-		assert.Greater(t, n, 10)
+	c.end()
+}
+
+// A process of the server is killed, so that all of them end and recover.
+func TestBackendsAreKilled(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, ownServer(t))
+	c := newCrowd(b, b.store)
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		pid := one[int32](b, "SELECT min(pid) FROM pg_stat_activity WHERE query LIKE '%put(%' AND pid <> pg_backend_pid()")
+		watch := b.conn("")
+		require.NoError(t, syscall.Kill(int(pid), syscall.SIGKILL))
+		require.Eventually(t, func() bool { return watch.Ping(t.Context()) != nil }, 30*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool {
+			conn, err := pgx.Connect(t.Context(), b.url())
+			return err == nil && conn.Close(t.Context()) == nil
+		}, 30*time.Second, 20*time.Millisecond)
 	}
-	t.Logf("%v entries", acked)
+	time.Sleep(time.Second)
+	c.end()
+}
+
+func TestConnectionsEndAtRandom(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	p := newProxy(t, b.server)
+	url := "host=" + p.dir + " port=5432 user=helm dbname=" + b.name + " sslmode=disable"
+	c := newCrowd(b, func() *Store { return b.open(url, Options{}) })
+	conn := b.conn("")
+	random := rand.New(rand.NewPCG(1, 2))
+	ends, until := 0, time.Now().Add(4*time.Second)
+	for ; time.Now().Before(until); ends++ {
+		switch random.IntN(4) {
+		case 0:
+			p.lose(true)
+		case 1:
+			p.lose(false)
+		default:
+			_, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) x`)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+	}
+	t.Logf("%d ends of connections", ends)
+	c.end()
 }
 
 // Nothing is acknowledged that a standby has to have and may not have: no test of this runs at the

@@ -90,6 +90,9 @@ func (p *proxy) pipe(to io.Writer, from io.Reader, lose *bool) {
 func (p *proxy) lose(answers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.deaf || p.mute {
+		return
+	}
 	p.deaf, p.mute = !answers, answers
 	go func() {
 		<-p.swallows
