@@ -17,7 +17,7 @@ import (
 )
 
 // A load is a batch of 64 entries of 1.2 KB: a decision and a receipt in each of 32 sessions of a
-// writer, and an inputs blob of each decision.
+// writer, and an inputs blob of each decision. It settles the decisions of the load before it.
 func (m *memory) load(writer, round int) (proofgraph.State, proofgraph.Change) {
 	const sessions = 32
 	g := proofgraph.State{Kernel: m.ends[""].Next, Sessions: make(map[string]proofgraph.End, sessions)}
@@ -33,6 +33,9 @@ func (m *memory) load(writer, round int) (proofgraph.State, proofgraph.Change) {
 		}
 		c.Sessions[name] = end
 		c.Opened = append(c.Opened, 2*i)
+		if round > 0 {
+			c.Settled = append(c.Settled, m.at+uint64(2*i))
+		}
 		c.Blobs = append(c.Blobs, fmt.Appendf(nil, "%d %d %d %s", writer, round, i, bytes.Repeat([]byte("y"), 800)))
 	}
 	return g, c
@@ -55,6 +58,10 @@ func BenchmarkPut(b *testing.B) {
 	base := newBase(b, server(b))
 	w, m := base.join(base.store()), remember()
 	round := 0
+	const lsn = "SELECT (pg_current_wal_lsn() - '0/0')::bigint"
+	const bytes = `SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+		WHERE relkind = 'r' AND relnamespace = 'helm'::regnamespace`
+	wal := one[int64](base, lsn)
 	began := ticks(w.link.pid)
 	defer func() { b.ReportMetric((ticks(w.link.pid)-began)*10_000/float64(b.N)/32, "server-µs/call") }()
 	for b.Loop() {
@@ -62,12 +69,16 @@ func BenchmarkPut(b *testing.B) {
 		g, c := m.load(0, round)
 		round++
 		b.StartTimer()
-		if _, err := w.Put(context.Background(), g, c); err != nil {
+		at, err := w.Put(context.Background(), g, c)
+		if err != nil {
 			b.Fatal(err)
 		}
+		m.at = at
 		m.wrote(c)
 	}
 	b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(one[int64](base, lsn)-wal)/float64(b.N)/32, "wal-B/call")
+	b.ReportMetric(float64(one[int64](base, bytes))/float64(b.N)/32, "table-B/call")
 }
 
 // BenchmarkPutOne is one entry at a time.
@@ -98,10 +109,12 @@ func BenchmarkPutByFour(b *testing.B) {
 			m := remember()
 			for round := 0; left.Add(-1) >= 0; round++ {
 				g, c := m.load(i, round)
-				if _, err := w.Put(context.Background(), g, c); err != nil {
+				at, err := w.Put(context.Background(), g, c)
+				if err != nil {
 					b.Error(err)
 					return
 				}
+				m.at = at
 				m.wrote(c)
 			}
 		})

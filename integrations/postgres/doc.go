@@ -21,11 +21,11 @@
 // committed, and a limit for each wait: 10 s for a lock, 30 s for a statement, 5 s in a transaction
 // that does nothing, three keepalives of 10 s for a connection on which nothing comes.
 //
-// A writer has one connection, and the readers of a store share four, or as many as pool_max_conns
-// in the connection string says. max_connections has to have room for all processes. Put the
-// database on a disk that is fast to sync: an append is one write of the write-ahead log that is
-// waited for while the log is held, and there is one at a time for a log. Logs in one database do
-// not wait for each other.
+// A writer has one connection. The readers of a store share pool_max_conns of the connection
+// string; without it four, or one for each processor if these are more. max_connections has to have
+// room for all processes. Put the database on a disk that is fast to sync: an append is one write
+// of the write-ahead log that is waited for while the log is held, and there is one at a time for a
+// log. Logs in one database do not wait for each other.
 //
 // A pooler must be in session mode. In another mode locks belong to no process, so that writers
 // that live are fenced, or dead ones are never found.

@@ -73,6 +73,32 @@ func TestAnswerLost(t *testing.T) {
 	assert.Equal(t, int64(len("x")), one[int64](b, "SELECT count(*) FROM writer"))
 }
 
+// A connection that was lost may be there still at the server, with the lock. It is ended, by a
+// writer without any other right.
+func TestOldConnectionIsEnded(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	p := newProxy(t, b.server)
+	p.keeps = true
+	s := b.open("host="+p.dir+" port=5432 user="+b.login("writer")+" dbname="+b.name+" sslmode=disable", Options{})
+	w, m := b.join(s), remember()
+	for i := range 4 {
+		g, c := m.batch("a", 1)
+		pid := w.link.pid
+		p.lose(i%2 == 0)
+		_, err := w.Put(t.Context(), g, c)
+		if i%2 == 1 {
+			require.ErrorIs(t, err, proofgraph.ErrMoved)
+			continue
+		}
+		require.NoError(t, err)
+		m.wrote(c)
+		assert.NotEqual(t, pid, w.link.pid)
+		assert.Zero(t, one[int](b, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid))
+	}
+	assert.Len(t, texts(t, b.store()), 2)
+}
+
 // A writer of which the connection was lost is fenced if another one finds it dead first.
 func TestFencedBeforeItConnects(t *testing.T) {
 	t.Parallel()

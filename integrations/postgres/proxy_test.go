@@ -21,6 +21,7 @@ type proxy struct {
 	target string
 
 	mu       sync.Mutex // protects the fields below
+	keeps    bool       // connections to the server stay when their clients are cut
 	deaf     bool       // what clients send goes nowhere
 	mute     bool       // what the server sends goes nowhere
 	swallows chan bool  // has an element when something went nowhere
@@ -62,6 +63,12 @@ func (p *proxy) serve(client net.Conn) {
 	go func() { p.pipe(server, client, &p.deaf); done <- true }()
 	go func() { p.pipe(client, server, &p.mute); done <- true }()
 	<-done
+	p.mu.Lock()
+	keeps := p.keeps
+	p.mu.Unlock()
+	if keeps { // as long as the server does
+		<-done
+	}
 }
 
 func (p *proxy) pipe(to io.Writer, from io.Reader, lose *bool) {
@@ -79,7 +86,7 @@ func (p *proxy) pipe(to io.Writer, from io.Reader, lose *bool) {
 			case p.swallows <- true:
 			default:
 			}
-		} else if _, err := to.Write(b[:n]); err != nil {
+		} else if _, err := to.Write(b[:n]); err != nil && !p.keeps {
 			return
 		}
 	}

@@ -100,6 +100,23 @@ func TestMigrate(t *testing.T) {
 	require.EqualError(t, err, "postgres: turn: "+want, "a writer that connects again looks again")
 }
 
+// The owner of a schema needs no more than CREATEROLE, and that only until the roles are there.
+func TestMigrateAsOwner(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	owner := b.name + "_owner"
+	b.exec("CREATE ROLE " + owner + " LOGIN; GRANT CREATE ON DATABASE " + b.name + " TO " + owner)
+	require.ErrorContains(t, Migrate(t.Context(), b.conn(owner), b.name), "permission denied to create role")
+	b.exec("ALTER ROLE " + owner + " CREATEROLE")
+	require.NoError(t, Migrate(t.Context(), b.conn(owner), b.name))
+	s := b.open(b.server.As(owner, b.name), Options{Schema: b.name})
+	g, c := remember().batch("a", 1)
+	_, err := b.join(s).Put(t.Context(), g, c)
+	require.NoError(t, err)
+	b.exec("ALTER ROLE " + owner + " NOCREATEROLE; DROP SCHEMA " + b.name + " CASCADE")
+	require.NoError(t, Migrate(t.Context(), b.conn(owner), b.name))
+}
+
 // A migration is SQL that other programs can run.
 func TestMigrationByHand(t *testing.T) {
 	t.Parallel()

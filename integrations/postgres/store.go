@@ -57,7 +57,7 @@ var errClosed = errors.New("postgres: the store is closed")
 //
 // The string is a URL or settings, as of libpq, and the environment of PostgreSQL counts too. Its
 // user needs the role of a reader to read, and that of a writer to join. Each writer has a
-// connection of its own, and readers share four, or pool_max_conns.
+// connection of its own, and the readers share some: see the package comment.
 func Open(ctx context.Context, connString string, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

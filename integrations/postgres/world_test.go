@@ -130,12 +130,12 @@ func (b base) join(s *Store) *writer {
 
 // A log is what a writer remembers of one, in tests.
 type memory struct {
-	ends  map[string]proofgraph.End
-	spent map[contracts.Balance]uint64
+	ends map[string]proofgraph.End
+	at   uint64 // of the last load
 }
 
 func remember() *memory {
-	return &memory{map[string]proofgraph.End{}, map[contracts.Balance]uint64{}}
+	return &memory{ends: map[string]proofgraph.End{}}
 }
 
 // batch returns a guess and a change: n entries of a session, of which none opens anything.

@@ -47,10 +47,11 @@ var statements = map[string]string{
 		WHERE log = $1 AND name = ANY ($2::text[])`,
 	"balances": `SELECT coalesce(b.spent, 0)
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY a (budget, "of", "window", place)
-		LEFT JOIN balance b ON b.log = $1 AND b.budget = a.budget AND b."of" = a."of" AND b."window" = a."window"
+		LEFT JOIN LATERAL (SELECT spent FROM balance
+			WHERE log = $1 AND budget = a.budget AND "of" = a."of" AND "window" = a."window" LIMIT 1) b ON true
 		ORDER BY a.place`,
 	"nonces": `SELECT a.nonce FROM unnest($2::text[]) WITH ORDINALITY a (nonce, place)
-		JOIN nonce n ON n.log = $1 AND n.nonce = a.nonce ORDER BY a.place`,
+		WHERE (SELECT true FROM nonce n WHERE n.log = $1 AND n.nonce = a.nonce) ORDER BY a.place`,
 	"write":  "SELECT write(" + places(1, 25) + ")",
 	"commit": "COMMIT",
 	"dead":   "SELECT dead($1, $2, $3, $4)",

@@ -101,11 +101,14 @@ CREATE TABLE open (
 	settler integer,          -- wrote its receipt; null: nobody yet
 	PRIMARY KEY (log, index)
 ) WITH (fillfactor = 80);
-CREATE INDEX ON open (log) WHERE settler IS NULL;
+CREATE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one, for Dead and for receipts
 
 -- write appends a batch whose first entry gets the index _at. It returns -1, and has changed nothing,
 -- if the log is not as the batch needs it, and -2 if the writer is fenced. Otherwise it returns _at.
 -- The caller's transaction holds the rows of the log and of the writer.
+--
+-- Rows are looked up by ANY of a list or in a LATERAL with a LIMIT, not by a join: a plan that was made
+-- when a table was empty may turn a join around, and read the table.
 --
 -- Where it returns less than 0 the transaction has locked rows and changed none, so that nothing of
 -- it need be waited for.
@@ -122,23 +125,18 @@ CREATE FUNCTION write(
 	_settled bigint[]                                 -- decisions before it, by their index
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 BEGIN
-	IF cardinality(_used) > 0 AND EXISTS (
-		SELECT FROM unnest(_used) u (nonce) JOIN nonce n ON n.log = _log AND n.nonce = u.nonce
-	) THEN
+	IF cardinality(_used) > 0 AND EXISTS (SELECT FROM nonce WHERE log = _log AND nonce = ANY (_used)) THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
 		RETURN -1;
 	END IF;
 
 	IF cardinality(_settled) > 0 AND cardinality(_settled) <> (
-		SELECT count(*) FROM unnest(_settled) d (index)
-		JOIN open o ON o.log = _log AND o.index = d.index AND o.settler IS NULL
-		JOIN writer w ON w.id = o.writer
-		WHERE w.id = _writer OR w.fenced OR w.gone
+		SELECT count(*) FROM open o WHERE o.log = _log AND o.index = ANY (_settled) AND o.settler IS NULL
+			AND (o.writer = _writer OR (SELECT w.fenced OR w.gone FROM writer w WHERE w.id = o.writer))
 	) THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
 		RETURN CASE WHEN EXISTS (
-			SELECT FROM unnest(_settled) d (index) JOIN open o ON o.log = _log AND o.index = d.index
-			WHERE o.writer = _writer AND o.settler <> _writer
+			SELECT FROM open WHERE log = _log AND index = ANY (_settled) AND writer = _writer AND settler <> _writer
 		) THEN -2 ELSE -1 END;
 	END IF;
 
@@ -187,7 +185,7 @@ BEGIN
 		INSERT INTO open (log, index, writer) SELECT _log, _at + o, _writer FROM unnest(_opened) o;
 	END IF;
 	IF cardinality(_settled) > 0 THEN
-		UPDATE open o SET settler = _writer FROM unnest(_settled) d (index) WHERE o.log = _log AND o.index = d.index;
+		UPDATE open SET settler = _writer WHERE log = _log AND index = ANY (_settled);
 	END IF;
 	RETURN _at;
 END
@@ -224,12 +222,15 @@ BEGIN
 	IF g_kernel <> coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
 	OR EXISTS (
 		SELECT FROM unnest(g_name, g_next, g_last) g (name, next, last)
-		LEFT JOIN session s ON s.log = _log AND s.name = g.name
+		LEFT JOIN LATERAL (SELECT next, last FROM session WHERE log = _log AND name = g.name LIMIT 1) s ON true
 		WHERE g.next <> coalesce(s.next, 0) OR g.last <> coalesce(s.last, decode(repeat('00', 32), 'hex'))
 	)
 	OR cardinality(g_budget) > 0 AND EXISTS (
 		SELECT FROM unnest(g_budget, g_of, g_window, g_spent) g (budget, "of", "window", spent)
-		LEFT JOIN balance b ON b.log = _log AND b.budget = g.budget AND b."of" = g."of" AND b."window" = g."window"
+		LEFT JOIN LATERAL (
+			SELECT b.spent FROM balance b
+			WHERE b.log = _log AND b.budget = g.budget AND b."of" = g."of" AND b."window" = g."window" LIMIT 1
+		) b ON true
 		WHERE g.spent <> coalesce(b.spent, 0)
 	) THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
