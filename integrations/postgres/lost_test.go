@@ -219,6 +219,7 @@ func TestHangInTurn(t *testing.T) {
 type crowd struct {
 	base
 	all   sync.WaitGroup
+	once  sync.Once
 	stop  chan struct{}
 	acked [3]int // entries of each that were acknowledged
 	moved [3]int
@@ -244,7 +245,14 @@ func newCrowd(b base, s func() *Store) *crowd {
 			}
 		})
 	}
+	b.Cleanup(c.rest) // before the stores are closed
 	return c
+}
+
+// rest waits until the writers have ended.
+func (c *crowd) rest() {
+	c.once.Do(func() { close(c.stop) })
+	c.all.Wait()
 }
 
 func (c *crowd) goesOn() bool {
@@ -260,8 +268,7 @@ func (c *crowd) goesOn() bool {
 // there, once, and nothing else is.
 func (c *crowd) end() {
 	c.Helper()
-	close(c.stop)
-	c.all.Wait()
+	c.rest()
 	s := c.store()
 	sum := 0
 	for i, acked := range c.acked {
@@ -299,9 +306,12 @@ func TestBackendsAreKilled(t *testing.T) {
 	c := newCrowd(b, b.store)
 	for range 3 {
 		time.Sleep(300 * time.Millisecond)
-		pid := one[int32](b, "SELECT min(pid) FROM pg_stat_activity WHERE query LIKE '%put(%' AND pid <> pg_backend_pid()")
 		watch := b.conn("")
-		require.NoError(t, syscall.Kill(int(pid), syscall.SIGKILL))
+		require.Eventually(t, func() bool { // they may just be connecting, or again
+			pid := one[int32](b, `SELECT coalesce(min(pid), 0) FROM pg_stat_activity
+				WHERE query LIKE '%put(%' AND pid <> pg_backend_pid()`)
+			return pid != 0 && syscall.Kill(int(pid), syscall.SIGKILL) == nil
+		}, 30*time.Second, 5*time.Millisecond)
 		require.Eventually(t, func() bool { return watch.Ping(t.Context()) != nil }, 30*time.Second, 5*time.Millisecond)
 		require.Eventually(t, func() bool {
 			conn, err := pgx.Connect(t.Context(), b.url())
