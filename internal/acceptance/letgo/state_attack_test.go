@@ -344,11 +344,11 @@ func TestForgedApprovalsAreFound(t *testing.T) {
 		require.NoError(t, err)
 		if forged {
 			saved = reseal(t, saved, kerneltest.SeedKey(t, 1), edit(t, func(m map[string]any) {
-				past := m["sessions"].(map[string]any)["chat"].(map[string]any)["past"].(map[string]any)
-				for _, of := range []map[string]any{m, past} {
-					require.Len(t, of["nonces"], 1)
-					delete(of, "nonces")
-				}
+				require.Len(t, m["nonces"], 1)
+				delete(m, "nonces")
+				session := m["sessions"].(map[string]any)["chat"].(map[string]any)
+				require.Len(t, session["approved"], 1)
+				delete(session, "approved")
 			}))
 		}
 		require.NoError(t, store.SaveState(ctx, saved))
