@@ -73,6 +73,18 @@
 // it notices no change of an earlier entry but of the first and the last. To open a log from a
 // prefix is to trust it: the caller signs it before a [Rememberer] keeps it.
 //
+// # Several writers
+//
+// Over a [Shared] store several logs write at once. Place then waits until the entry is durable.
+// One of the goroutines that wait writes for all of them: it makes their entries on what the log
+// remembers, and has the store compare that with what holds. If the log has moved it takes a turn,
+// in which nobody else writes, reads what holds, and makes the entries again. An entry that was
+// judged on what does not hold has no place: Place returns [ErrMoved], and its caller reads the
+// session with [Log.Follow] and judges again. Nobody knows the index of an entry before it is
+// durable, but for drafts with Turn.
+//
+// A sealed log leaves the store, so that the other writers settle what it has open.
+//
 // # Checkpoints
 //
 // A [Checkpoint] is a C2SP tlog-checkpoint, a signed note with a body of exactly three lines: the

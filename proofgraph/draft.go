@@ -41,12 +41,27 @@ type Draft struct {
 	// which seals the log with that cause. If the entry cannot be signed or stored, the log is
 	// sealed with that error.
 	End error
+
+	// What follows is for a log over a [Shared] store, and is not read otherwise. Others write to
+	// such a log too. So Place waits until the entry is durable. Take and Write are called by the
+	// goroutine that appends for all who wait, and are called again if the log was not as guessed.
+	// Place returns ErrMoved if the entry has no place, since what it was judged on does not hold.
+
+	Anywhere bool                // it follows from nothing that the session has: it stands wherever that ends
+	AnyTime  bool                // it has the time of the session's last entry, if that is later
+	Turn     bool                // Take must know the index; what is placed after the entry is judged by it
+	Balances []contracts.Balance // those that it reads or moves; Spent is not read
+	Nonces   []string            // of approvals that it uses
+	Settles  uint64              // the index of the decision that it is the receipt of; 0: none
+	Others   bool                // that decision is another writer's, which is dead
+	Undo     func()              // takes back what Take did; nil: there is nothing but what Remembered has
 }
 
 // A Place is where a [Draft] is to stand in the log. Only the functions of the draft have it.
 type Place struct{ slot *Slot }
 
-// Index returns the index of the entry in the log.
+// Index returns the index of the entry in the log. Over a [Shared] store it is known of drafts with
+// Turn alone, before the entry is durable.
 func (p Place) Index() uint64 { return p.slot.index }
 
 // Header returns the header of the entry. All of it is final.
@@ -82,6 +97,9 @@ func (l *Log) Next() (uint64, error) {
 func (l *Log) Place(d Draft) (*Slot, error) {
 	if d.Write == nil {
 		return nil, errors.New("proofgraph: place: nothing writes the entry")
+	}
+	if l.sharing != nil {
+		return l.sharing.place(d)
 	}
 	s, err := l.take(&d)
 	if err != nil {
@@ -121,15 +139,18 @@ func (l *Log) placeable(c *Chain, at contracts.Time) error {
 	switch {
 	case c == nil || c.log != l:
 		return errors.New("proofgraph: place: not a chain of this log")
+	case l.sharing != nil: // others move the chain: see joint.add
 	case c.closed:
 		return ErrClosed
 	case c.open:
 		return errors.New("proofgraph: place: the chain's entry before this one is not signed yet")
+	case at < c.time:
+		return errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
+	}
+	switch {
 	case c.session != contracts.SessionKernel && c.session != contracts.SessionRefused &&
 		!contracts.IsSession(c.session):
 		return errors.New("proofgraph: place: not a legal session name")
-	case at < c.time:
-		return errors.New("proofgraph: place: time runs back within the session; give at least Chain.Time")
 	case contracts.TimeOf(at.Time()) != at:
 		return errors.New("proofgraph: place: a time outside the years 1970 to 9999")
 	}

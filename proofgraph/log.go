@@ -48,6 +48,10 @@ type Options struct {
 	// last of them has another hash, or if the prefix is none.
 	Prefix *Prefix
 
+	// Remembered is what Draft.Take reads and changes, if the store is a [Shared]. It is required
+	// then, and not used otherwise.
+	Remembered Remembered
+
 	// Grown, if it is not nil, is called by Open and after each Append with the number of durable
 	// entries and the size of the latest checkpoint, or 0. It must return at once and call nothing
 	// of the log, whose lock is held.
@@ -75,6 +79,8 @@ type Log struct {
 	tree    Tree
 
 	forgotten atomic.Uint64 // condense entries that were placed; changed under mu
+
+	sharing *sharing // nil unless the store is a Shared
 
 	// checkpoints is full while a checkpoint is made: one at a time, so that no older one replaces
 	// a newer one.
@@ -118,6 +124,9 @@ func (l *Log) seal(cause error) {
 	l.sealed.Store(&err)
 	close(l.done)
 	l.drop()
+	if l.sharing != nil {
+		go l.sharing.leaveSoon()
+	}
 }
 
 // notSealed returns Err. If the last place was taken, it first waits until the log is sealed, which
@@ -160,6 +169,9 @@ func (l *Log) lookup(hash contracts.Digest) (index, lamport uint64, ok bool) {
 // is Lookup for all entries: one of Options.Prefix it reads from the store, in whose tree it must
 // have that place. Lookup and [Log.Place] know it from then on. An error is one of the store.
 func (l *Log) Find(ctx context.Context, ref contracts.Ref) (found bool, err error) {
+	if l.sharing != nil {
+		return l.findShared(ctx, ref)
+	}
 	defer contain.Error(&err, "proofgraph: find: the store")
 	l.indexMu.RLock()
 	index, _, ok := l.lookup(ref.Hash)
@@ -207,7 +219,7 @@ func (l *Log) Chain(session string) *Chain {
 	l.chainsMu.Lock()
 	defer l.chainsMu.Unlock()
 	if c = l.chains[session]; c == nil {
-		c = &Chain{log: l, session: session, last: l.genesis}
+		c = &Chain{log: l, session: session, last: l.genesis, unknown: l.sharing != nil}
 		l.chains[session] = c
 	}
 	return c
@@ -229,6 +241,9 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	}
 	defer func() { <-l.checkpoints }()
 	if err := l.flush(); err != nil {
+		return Checkpoint{}, err
+	}
+	if err := l.grow(ctx); err != nil {
 		return Checkpoint{}, err
 	}
 	l.indexMu.RLock()
@@ -312,6 +327,9 @@ func (l *Log) Annotate(ctx context.Context, edit func(note []byte) ([]byte, erro
 
 // storeNote makes a checkpoint of that size the latest one.
 func (l *Log) storeNote(note []byte, size uint64) error {
+	if l.sharing != nil {
+		return l.sharing.storeNote(note, size)
+	}
 	w := &waiter{log: l, state: signed}
 	l.mu.Lock()
 	if err := l.notSealed(); err != nil {

@@ -59,6 +59,13 @@ func Open(ctx context.Context, s Store, o Options, each func(Line) error) (l *Lo
 			return l, fmt.Errorf("proofgraph: open: %w", err)
 		}
 	}
+	if shared, ok := s.(Shared); ok {
+		if err := l.openShared(ctx, shared, o, each); err != nil {
+			return l, fmt.Errorf("proofgraph: open: %w", err)
+		}
+		l.grown(l.size, l.marked)
+		return l, nil
+	}
 	size, err := s.Size(ctx)
 	if err != nil {
 		return l, fmt.Errorf("proofgraph: open: %w", err)
@@ -89,23 +96,14 @@ func newLog(s Store, o Options) *Log {
 
 // begin writes genesis.
 func (l *Log) begin(ctx context.Context, o Options, each func(Line) error) error {
-	if len(o.Trust) == 0 {
-		return errors.New("a new log needs an initial trust state")
-	}
-	if contracts.TimeOf(o.Now.Time()) != o.Now {
-		return errors.New("a time outside the years 1970 to 9999")
-	}
 	if note, err := l.store.Checkpoint(ctx); err != nil {
 		return err
 	} else if note != nil {
 		return errors.New("the store has a checkpoint and no entries: it lost a log, " +
 			"and a new one must not take its place")
 	}
-	c := l.Chain(contracts.SessionKernel)
-	s := &Slot{chain: c, waiter: waiter{log: l}, header: contracts.Header{Key: l.keyID, Time: o.Now}}
-	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin,
-		Trust: crypto.Sum(o.Trust), Version: 1}}
-	if err := s.sign(st); err != nil {
+	s, st, err := l.genesisSlot(o)
+	if err != nil {
 		return err
 	}
 	var tree Tree
@@ -117,6 +115,21 @@ func (l *Log) begin(ctx context.Context, o Options, each func(Line) error) error
 		return err
 	}
 	l.genesis, l.size = s.hash, 1
-	c.advance(&s.header, s.hash, 0, false)
+	s.chain.advance(&s.header, s.hash, 0, false)
 	return l.indexEntry(s.hash, 0)
+}
+
+// genesisSlot makes the first entry of a new log.
+func (l *Log) genesisSlot(o Options) (*Slot, *contracts.Statement, error) {
+	if len(o.Trust) == 0 {
+		return nil, nil, errors.New("a new log needs an initial trust state")
+	}
+	if contracts.TimeOf(o.Now.Time()) != o.Now {
+		return nil, nil, errors.New("a time outside the years 1970 to 9999")
+	}
+	s := &Slot{chain: l.Chain(contracts.SessionKernel), waiter: waiter{log: l},
+		header: contracts.Header{Key: l.keyID, Time: o.Now}}
+	st := &contracts.Statement{Genesis: &contracts.Genesis{Nonce: hex.EncodeToString(o.Nonce[:]), Origin: o.Origin,
+		Trust: crypto.Sum(o.Trust), Version: 1}}
+	return s, st, s.sign(st)
 }

@@ -164,7 +164,11 @@ func (r *restoring) answer(line *Line, lamport uint64) {
 
 // open reads an entry.
 func (r *restoring) open(e contracts.Entry) (*contracts.Statement, error) {
-	sealed, bad := r.reader.Open(e)
+	return openEntry(&r.reader, e)
+}
+
+func openEntry(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
+	sealed, bad := r.Open(e)
 	if bad != nil {
 		return nil, bad
 	}
@@ -225,10 +229,12 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 }
 
 // begins checks that genesis is that of the log.
-func (r *restoring) begins(st *contracts.Statement) error {
-	if g := st.Genesis; g.Origin != r.origin {
+func (r *restoring) begins(st *contracts.Statement) error { return isFirst(st, r.origin) }
+
+func isFirst(st *contracts.Statement, origin string) error {
+	if g := st.Genesis; g.Origin != origin {
 		return fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, "+
-			"or the origin that it was begun with (of itself that has the first key's name)", g.Origin, r.origin)
+			"or the origin that it was begun with (of itself that has the first key's name)", g.Origin, origin)
 	}
 	if st.Seq != 0 || st.Lamport != 0 || len(st.Parents) != 0 || st.Prev != (contracts.Digest{}) {
 		return errors.New("genesis follows nothing")

@@ -36,6 +36,9 @@ type Placed struct {
 
 // A Writer appends to a [Shared] store for one process. It is for one goroutine at a time.
 //
+// If the context of a call ends while it waits for the log, nothing was written, and the call
+// returns the context's error.
+//
 // Every method but Leave returns [ErrFenced] if another writer has found this one dead. Nothing of
 // a fenced writer is written after the fence. If a method returns any other error than ErrMoved it
 // is unknown what was written, and the writer is of no more use: Leave ends it, in any case. A

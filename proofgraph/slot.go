@@ -21,6 +21,7 @@ type Slot struct {
 	blobs    [][]byte
 	parent   [1]contracts.Digest // memory for the parents that most entries have
 	blob     [1][]byte
+	*joining // of a log over a Shared
 }
 
 // write makes the entry, and lets the chain go on after it. If that fails the place is void, which
