@@ -135,6 +135,9 @@ func (k *Kernel) condense(ctx context.Context, before time.Time) (Condensed, err
 	}
 	defer k.leave()
 	sh := k.shared
+	if sh.joined {
+		return Condensed{}, errJoined
+	}
 	until, err := sh.options.clock.Now()
 	if err != nil {
 		return Condensed{}, err
@@ -224,6 +227,9 @@ func (k *Kernel) drop(ctx context.Context) (Dropped, error) {
 	}
 	defer k.leave()
 	sh := k.shared
+	if sh.joined {
+		return Dropped{}, errJoined
+	}
 	below := sh.marked.Load()
 	if sh.options.Checkpoint.Quorum > 0 {
 		below = min(below, sh.options.cosigned.Size())

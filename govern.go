@@ -59,6 +59,9 @@ func (k *Kernel) Govern(ctx context.Context, event contracts.Envelope) error {
 	}
 	defer k.leave()
 	slot, err := k.shared.govern(t, done)
+	for n := 0; err == proofgraph.ErrMoved && n < maxMoved; n++ {
+		slot, err = k.shared.govern(t, done)
+	}
 	if err == errEnded {
 		err = fmt.Errorf("nothing was changed: %w", contextError(ctx))
 	}
@@ -101,7 +104,8 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 	}
 	write := func(proofgraph.Place) (*contracts.Statement, error) { return &contracts.Statement{Trust: t}, nil }
 	end := sh.options.revokedSigner(next, index+1)
-	return sh.log.Place(proofgraph.Draft{Chain: s.chain, Time: now, Take: take, Write: write, End: end})
+	return sh.log.Place(proofgraph.Draft{Chain: s.chain, Time: now, Take: take, Write: write, End: end, Turn: true,
+		Undo: func() { sh.trust.Store(state) }})
 }
 
 // OpenBundle verifies that a document is a bundle (P1) which a publisher signed, and returns a copy

@@ -110,6 +110,9 @@ func (c *call) guard() (Decision, Receipt) {
 			c.awaitClose(p.closing)
 		case p.stale:
 			c.follow()
+			if !c.again() {
+				return Decision{Reason: contracts.ReasonFailClosedError, Why: whyMoved}, Receipt{}
+			}
 			if c.held != c.weight() {
 				c.release()
 			}
@@ -122,6 +125,9 @@ func (c *call) guard() (Decision, Receipt) {
 	switch {
 	case p.repeats != nil:
 		return c.repeat(p)
+	case p.unread != nil:
+		why := "the session cannot be read from the store"
+		return Decision{Reason: contracts.ReasonFailClosedError, Why: why, cause: p.unread}, Receipt{}
 	case p.slot == nil:
 		return sealed(p.err), Receipt{}
 	case p.d.Record.Verdict == contracts.Deny:
@@ -133,9 +139,13 @@ func (c *call) guard() (Decision, Receipt) {
 // decide judges the call and signs the decision while holding the session lock. It never waits for
 // the admission queue or for a session that is closing; it sets p.full or p.closing instead.
 func (c *call) decide() *placement {
-	sh, s := c.k.shared, c.lockSession()
+	sh := c.k.shared
+	s, err := c.lockSession()
 	defer s.mu.Unlock()
-	p := &placement{session: s}
+	p := &placement{session: s, unread: err}
+	if err != nil {
+		return p
+	}
 	if p.closing = c.mustAwait(s); p.closing != nil {
 		return p
 	}
@@ -162,19 +172,21 @@ func (c *call) decide() *placement {
 
 // lockSession locks the session that the call's entries belong to: the one asked for or, if that is
 // closed or has no legal name, @refused.
-func (c *call) lockSession() *session {
+//
+// The error says that what others have written in the session cannot be read.
+func (c *call) lockSession() (*session, error) {
 	sh := c.k.shared
 	if c.legal {
 		s := sh.session(c.inputs.Session)
 		s.mu.Lock()
-		if !s.chain.Closed() {
-			return s
+		if err := sh.catchUp(s); err != nil || !s.chain.Closed() {
+			return s, err
 		}
 		s.mu.Unlock() // never two sessions at once
 	}
 	s := sh.session(contracts.SessionRefused)
 	s.mu.Lock()
-	return s
+	return s, nil
 }
 
 // mustAwait returns the channel that the call must wait for, if its session is closing: new calls
@@ -239,6 +251,7 @@ func (c *call) judge(p *placement) {
 		p.faulty = true
 		refuse(contracts.ReasonFailClosedError, f.fault)
 	default:
+		p.decided = true
 		record, state, why := c.policy.Decide(&c.inputs, c.state, &c.priors)
 		p.d.Record, p.d.Pending, c.inputs.State = record, why.Pending, state
 		switch {
@@ -326,30 +339,38 @@ func (c *call) release() {
 // ALLOW is counted in, and the session's next call is judged after it.
 func (c *call) place(p *placement) {
 	r := &c.reserved
-	r.charges, r.nonces = p.d.Record.Charges, nil
+	r.charges, r.nonces, r.lost = p.d.Record.Charges, nil, false
 	if p.d.Record.Verdict == contracts.Allow && len(p.d.Record.Approvals) > 0 {
 		r.nonces = noncesOf(&c.buffers.reader, c.inputs.Envelopes.Approvals, p.d.Record.Approvals)
 	}
 	c.drafts.decision = p
-	log := c.k.shared.log
-	slot, err := log.Place(proofgraph.Draft{
+	sh := c.k.shared
+	d := proofgraph.Draft{
 		Chain:   p.session.chain,
 		Time:    c.inputs.Time,
 		Parents: c.parents,
 		Take:    c.drafts.take,
 		Write:   c.drafts.write,
-	})
+	}
+	if sh.joined {
+		c.join(&d, p)
+	}
+	slot, err := sh.put(p.session, d)
 	switch {
-	case err == errStale, err == proofgraph.ErrUnknownParent: // that was let go of meanwhile
+	case err == errStale, err == proofgraph.ErrMoved, err == proofgraph.ErrClosed && sh.joined,
+		err == proofgraph.ErrUnknownParent: // that was let go of meanwhile
 		p.stale = true
 	case err != nil:
 		p.err = err
-		log.Seal(err)
+		sh.log.Seal(err)
 	default:
 		p.slot = slot
 		if p.d.Record.Verdict == contracts.Allow {
 			p.session.past.Allow(&p.d.Record, c.inputs.Time, r.nonces)
-			p.pending = p.session.start(&c.inputs, slot.Index())
+			p.pending = p.session.start(&c.inputs, slot)
+		}
+		if p.d.Record.Verdict == contracts.Allow && sh.joined {
+			p.session.leave(slot, &p.d.Record)
 		}
 	}
 }
@@ -362,6 +383,9 @@ func (c *call) place(p *placement) {
 func (c *call) reserve(proofgraph.Place) error {
 	sh, r := c.k.shared, &c.reserved
 	if !c.k.judgesBy(c.policy, c.state) {
+		return errStale
+	}
+	if sh.joined && !c.holds() {
 		return errStale
 	}
 	if len(r.nonces) > 0 && sh.used.has(r.nonces...) {
@@ -390,6 +414,10 @@ func (c *call) denyLostReservation(p *placement) {
 // compose returns the record of the decision, made on what was reserved, for its place in the log.
 func (c *call) compose(at proofgraph.Place) (*contracts.Statement, error) {
 	p, b := c.drafts.decision, c.buffers
+	if c.k.shared.joined {
+		c.inputs.Time = at.Header().Time
+		p.entry = contracts.Statement{} // of an earlier try
+	}
 	c.k.shared.mark(p.session, at.Index(), c.ancestors, brought{})
 	if c.reserved.lost {
 		c.denyLostReservation(p)
@@ -421,6 +449,11 @@ func (c *call) awaitDurable(slot *proofgraph.Slot) error {
 func (c *call) repeat(p *placement) (Decision, Receipt) {
 	c.release()
 	c.repeated = true
+	if p.pending == nil && c.k.shared.joined {
+		if d, r, ok := c.awaitElsewhere(p); !ok {
+			return d, r
+		}
+	}
 	if p.pending == nil {
 		return p.repeats.recall(context.WithoutCancel(c.ctx), c.priors.from, c.state)
 	}

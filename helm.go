@@ -130,6 +130,9 @@ type shared struct {
 
 	epoch atomic.Uint64 // how often stacks were swapped
 
+	joined bool               // the store is a proofgraph.Shared: other kernels write to the log too
+	others *priormarks.Joined // the marks of its sessions; nil unless joined
+
 	narrowedMu sync.Mutex // protects narrowed
 	narrowed   list.List  // of *Kernel: those that are open, in the order in which they were made
 }
@@ -162,6 +165,11 @@ var (
 // is reported to Options.Observe, and New reads the whole log: none is ever needed. If so many
 // entries are after the state that another one is due, New makes it.
 //
+// If the store is a [proofgraph.Shared], other kernels write to the log too, and all of them have
+// one ledger, one trust state and one use of each approval. New then reads who may sign and what
+// policies there are, and settles the calls of kernels that died. It reads a session when something
+// is asked of it. See docs/OPERATIONS.md, Replicas.
+//
 // The log must have begun with the same registry. Key and LogKey may differ from those it began
 // with, if its trust events added them ([Kernel.Govern]) and did not revoke them. Options.Trust
 // then has the keys of the beginning too, under the names kernel and log, and Origin must be set,
@@ -182,6 +190,7 @@ func New(o Options) (*Kernel, error) {
 		Every: o.Checkpoint.Every, After: o.Checkpoint.After, Done: o.Checkpoint.Done, Sign: sh.checkpoint,
 		Failed: func(err error) { sh.observe(context.Background(), Event{Why: "checkpoint", Err: err}) },
 	})
+	_, sh.joined = o.Store.(proofgraph.Shared)
 	if sh.states, err = newStates(sh); err != nil {
 		return nil, err
 	}
@@ -220,7 +229,11 @@ func (k *Kernel) open(ctx context.Context) error {
 	if err := crypto.ReadRandom(o.Rand, begin.Nonce[:]); err != nil {
 		return fmt.Errorf("Options.Rand: %w", err)
 	}
-	prior, err := sh.openLog(ctx, begin)
+	open := sh.openLog
+	if sh.joined {
+		open = sh.openJoined
+	}
+	prior, err := open(ctx, begin)
 	if err != nil {
 		return err
 	}
@@ -230,6 +243,9 @@ func (k *Kernel) open(ctx context.Context) error {
 	}
 	if err := sh.settleUnfinished(prior); err != nil {
 		return fmt.Errorf("settling calls without a receipt: %w", err)
+	}
+	if err := sh.settleDead(ctx); err != nil {
+		return fmt.Errorf("settling calls of writers that are dead: %w", err)
 	}
 	sh.notary.Begin()
 	return nil
@@ -274,7 +290,7 @@ func (sh *shared) session(name string) *session {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s = sh.sessions[name]; s == nil {
-		s = &session{chain: sh.log.Chain(name)}
+		s = &session{chain: sh.log.Chain(name), away: newOpenCalls()}
 		sh.sessions[name] = s
 	}
 	return s
@@ -318,7 +334,7 @@ type brought struct {
 // made, so its marks are there before anybody can name it as a parent. The caller holds the lock
 // of the session.
 func (sh *shared) mark(s *session, index uint64, parents []uint64, b brought) {
-	if priormarks.Marked(s.chain.Session()) {
+	if !sh.joined && priormarks.Marked(s.chain.Session()) {
 		s.past.Mark(sh.marks, index, parents, b.taints, b.labels)
 	}
 }
@@ -330,6 +346,9 @@ type recording struct {
 	charges   []contracts.Charge           // of the call that it is the receipt of
 	take      func(proofgraph.Place) error // of an entry that settles nothing; may be nil
 	blobs     [][]byte
+	exact     bool   // over a shared store: it follows from the session's entries so far
+	decision  uint64 // over a shared store: the index of the decision that it is the receipt of
+	dead      bool   // and that is of a writer that is dead
 	brought
 
 	sh      *shared
@@ -355,7 +374,10 @@ func (sh *shared) record(s *session, r *recording) (*proofgraph.Slot, error) {
 	if len(r.charges) > 0 || r.module != nil {
 		d.Take = r.settles
 	}
-	return sh.log.Place(d)
+	if sh.joined {
+		r.join(&d)
+	}
+	return sh.put(s, d)
 }
 
 // settle settles a call's charges when its receipt takes its place in the log: charges that the
@@ -364,6 +386,9 @@ func (r *recording) settle(proofgraph.Place) error {
 	if m := r.module; m != nil { // a store does not store again what it has from an earlier process
 		m.first = !r.sh.stored[m.name]
 		r.sh.stored[m.name] = true
+	}
+	if r.dead { // all of it stays charged, by a writer whose balances this one need not have asked for
+		return nil
 	}
 	return r.sh.ledger.Settle(r.charges, r.statement.Receipt.Settled, r.statement.Receipt.Reason)
 }

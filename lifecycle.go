@@ -173,6 +173,7 @@ func (k *Kernel) Close() error {
 		}
 		sealed := k.shared.log.Err() != nil
 		k.shared.log.Seal(errClosed)
+		err = errors.Join(err, k.shared.leave())
 		k.shared.states.close(sealed)
 		k.shared.options.cosigned.Wait()
 		if left := k.shared.abandoned.Err(); left != nil {
@@ -246,7 +247,7 @@ func (k *Kernel) userMessage(ctx context.Context, session, text string) error {
 	defer k.leave()
 	m := message{k.shared, k.shared.session(session), text, 1 + len(text)>>16, 0}
 	defer m.release()
-	for {
+	for moved := 0; ; {
 		slot, wait, err := m.record(seen.calls, done)
 		switch {
 		case slot != nil:
@@ -256,6 +257,8 @@ func (k *Kernel) userMessage(ctx context.Context, session, text string) error {
 			return err
 		case err == errEnded:
 			return endedError{contextError(ctx)}
+		case err == proofgraph.ErrMoved && moved < maxMoved:
+			moved++
 		case err != nil:
 			return err
 		case wait == nil: // there was no room
@@ -307,7 +310,19 @@ func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 	if !s.quiesce(done) {
 		return fmt.Errorf("helm: session %s: not closed, calls are still running: %w", name, contextError(ctx))
 	}
+	if k.shared.joined {
+		if err := k.shared.awaitReceipts(s, done); err != nil { // unlocks s then
+			return fmt.Errorf("helm: session %s: not closed: %w", name, err)
+		}
+	}
 	slot, err := k.shared.signClose(s) // unlocks s
+	for n := 0; err == proofgraph.ErrMoved && n < maxMoved; n++ {
+		s.mu.Lock()
+		if err := k.shared.awaitReceipts(s, done); err != nil {
+			return fmt.Errorf("helm: session %s: not closed: %w", name, err)
+		}
+		slot, err = k.shared.signClose(s)
+	}
 	if err == nil && slot != nil {
 		err = slot.Wait()
 	}
@@ -329,7 +344,7 @@ func (sh *shared) signClose(s *session) (*proofgraph.Slot, error) {
 	if s.chain.Closed() {
 		return s.closeSlot, nil
 	}
-	slot, err := sh.record(s, &recording{statement: contracts.Statement{Close: new(contracts.Close)}})
+	slot, err := sh.record(s, &recording{statement: contracts.Statement{Close: new(contracts.Close)}, exact: true})
 	if err != nil {
 		return nil, err
 	}
@@ -365,6 +380,12 @@ func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.
 	if s.closing != nil && !calls.inside(s) {
 		return nil, s.closing, nil
 	}
+	if err := sh.catchUp(s); err != nil {
+		return nil, nil, err
+	}
+	if s.chain.Closed() {
+		return nil, nil, errors.New("the session is closed")
+	}
 	said, err := s.past.Said(logReader{sh.options.Store, sh.log}.fetch)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the texts of the user cannot be read: %w", err)
@@ -382,7 +403,10 @@ func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.
 	blob := []byte(m.text)
 	hash := crypto.Sum(blob)
 	st := contracts.Statement{Message: &contracts.Message{TextHash: hash}}
-	slot, err := sh.record(s, &recording{statement: st, blobs: [][]byte{blob}})
+	slot, err := sh.record(s, &recording{statement: st, blobs: [][]byte{blob}, exact: true})
+	if err == proofgraph.ErrMoved {
+		return nil, nil, err
+	}
 	if err != nil {
 		sh.log.Seal(err)
 		return nil, nil, unstored(err)

@@ -43,10 +43,13 @@ func (k *Kernel) judgesBy(policy *guardian.Policy, state *registry.State) bool {
 type policyLog struct {
 	// mu is held while stacks are put in force, but not while their entries become durable. It is
 	// locked before that of a session.
-	mu        sync.Mutex
+	mu sync.Mutex
+
+	known     sync.Mutex                            // held for a few look-ups; protects the fields below
 	slots     map[contracts.Digest]*proofgraph.Slot // by PolicyHash; nil once the entry is durable
 	versions  map[string]uint64                     // the highest of each document, by layer and name
 	documents map[contracts.Digest]bool             // their bytes are blobs of these entries
+	added     func(*contracts.PolicyRecord)         // is told of each entry; may be nil
 }
 
 func newPolicyLog() *policyLog {
@@ -59,6 +62,11 @@ func newPolicyLog() *policyLog {
 
 // add notes an entry.
 func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
+	if l.added != nil {
+		l.added(r)
+	}
+	l.known.Lock()
+	defer l.known.Unlock()
 	l.slots[r.Policy] = slot
 	for _, d := range r.Documents {
 		key := d.Layer + ":" + d.Name
@@ -70,6 +78,8 @@ func (l *policyLog) add(r *contracts.PolicyRecord, slot *proofgraph.Slot) {
 
 // checkVersions returns an error if the version of one of the documents goes back.
 func (l *policyLog) checkVersions(documents []contracts.PolicyDocument) error {
+	l.known.Lock()
+	defer l.known.Unlock()
 	for _, d := range documents {
 		if had := l.versions[d.Layer+":"+d.Name]; d.Version < had {
 			return fmt.Errorf("policy %s %s: version %d goes back: the log has had version %d",
@@ -81,6 +91,8 @@ func (l *policyLog) checkVersions(documents []contracts.PolicyDocument) error {
 
 // has reports whether the log has the policy's entry, durable or not.
 func (l *policyLog) has(p *guardian.Policy) bool {
+	l.known.Lock()
+	defer l.known.Unlock()
 	_, ok := l.slots[p.Hash()]
 	return ok
 }
@@ -89,18 +101,18 @@ func (l *policyLog) has(p *guardian.Policy) bool {
 // signed them.
 func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 	for _, hash := range policies {
-		l.mu.Lock()
+		l.known.Lock()
 		slot := l.slots[hash]
-		l.mu.Unlock()
+		l.known.Unlock()
 		if slot == nil {
 			continue
 		}
 		if err := slot.Wait(); err != nil {
 			return err
 		}
-		l.mu.Lock()
+		l.known.Lock()
 		l.slots[hash] = nil
-		l.mu.Unlock()
+		l.known.Unlock()
 	}
 	return nil
 }
@@ -114,20 +126,41 @@ func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) e
 	}
 	record := p.Record()
 	r := &recording{statement: contracts.Statement{Policy: &record}, take: take}
+	l.known.Lock()
 	for i, d := range record.Documents {
 		if !l.documents[d.Digest] {
 			r.blobs = append(r.blobs, p.Document(i).Canonical)
+		}
+	}
+	l.known.Unlock()
+	if sh.joined {
+		r.take = func(at proofgraph.Place) error {
+			if l.has(p) { // another kernel has written it meanwhile
+				return errWritten
+			}
+			if take != nil {
+				return take(at)
+			}
+			return nil
 		}
 	}
 	s := sh.session(contracts.SessionKernel)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slot, err := sh.record(s, r)
+	if err == errWritten {
+		if take != nil {
+			return take(proofgraph.Place{})
+		}
+		return nil
+	}
 	if err == nil {
 		l.add(&record, slot)
 	}
 	return err
 }
+
+var errWritten = errors.New("helm: the log has the policy's entry")
 
 // begin puts the policy in force with which New makes its kernel.
 func (k *Kernel) begin() error {

@@ -12,6 +12,8 @@ import (
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/contain"
+	"github.com/helmkernel/helm/internal/entry"
+	"github.com/helmkernel/helm/internal/priormarks"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
@@ -23,7 +25,8 @@ type priors struct {
 	ledger  *past.Ledger
 	used    *usedNonces
 	marks   *past.Marks
-	parents []uint64 // of the call's entry, by index
+	others  *priormarks.Joined // in their place, if other kernels write to the log too
+	parents []uint64           // of the call's entry, by index
 	from    logReader
 	inputs  *contracts.Reader // of inputs of earlier calls, which may be large: it goes with the call
 	unread  error             // why the past could not be read
@@ -73,7 +76,10 @@ func (p *priors) Source(s past.Source) (x past.Supply, err error) {
 // Marks returns the taint and the labels of the session, and of the call's parents.
 func (p *priors) Marks() (tainted bool, labels []string, err error) {
 	defer p.note(&err)
-	if err = p.named(); err == nil {
+	if err = p.named(); err == nil && p.others != nil {
+		return p.others.Read(context.Background(), p.session.chain.Session(), p.parents)
+	}
+	if err == nil {
 		tainted, labels = p.marks.Read(p.session.past.Marks(p.marks, p.parents))
 	}
 	return tainted, labels, err
@@ -99,6 +105,11 @@ func (p *priors) note(err *error) {
 func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 	if p.inputs == nil {
 		p.inputs = new(contracts.Reader)
+	}
+	if p.others != nil {
+		if err := p.from.isOf(p.inputs, r); err != nil {
+			return v, err
+		}
 	}
 	in, err := p.from.inputsOf(p.inputs, r.Decision)
 	if err != nil {
@@ -153,6 +164,13 @@ func (u *usedNonces) list() []string {
 	return slices.Sorted(maps.Keys(u.nonces))
 }
 
+// remove takes nonces back, of calls that were not written.
+func (u *usedNonces) remove(nonce string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.nonces, nonce)
+}
+
 func (u *usedNonces) add(nonces []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -196,6 +214,9 @@ func (l logReader) entry(ctx context.Context, index uint64) (e contracts.Entry, 
 	for e, err := range l.store.Entries(ctx, index, index+1) {
 		if err != nil {
 			return nil, err
+		}
+		if l.log.IsShared() { // only who names it knows its hash
+			return e, nil
 		}
 		if ok, err := l.log.Find(ctx, contracts.Ref{Index: index, Hash: e.Hash()}); err != nil {
 			return nil, err
@@ -244,6 +265,25 @@ func (l logReader) inputsOf(r *contracts.Reader, index uint64) (*contracts.Input
 		return nil, errors.New("no decision")
 	}
 	return l.inputs(r, st.Decision.InputsHash)
+}
+
+// isOf returns an error if the store has not the receipt of that run, or not its decision. It is
+// for a log to which others write: of that the kernel does not know the hashes of all entries.
+func (l logReader) isOf(r *contracts.Reader, run past.Run) error {
+	ctx := context.Background()
+	receipt, err := l.entry(ctx, run.Receipt)
+	if err != nil {
+		return err
+	}
+	st, err := entry.Open(r, receipt)
+	if err != nil {
+		return err
+	}
+	decision, err := l.entry(ctx, run.Decision)
+	if err == nil && (receipt.Hash() != run.Entry || st.Receipt == nil || st.Receipt.DecisionHash != decision.Hash()) {
+		err = errOther
+	}
+	return err
 }
 
 // fetch is blob for holders of a session's lock, who ask the caller's context nothing.

@@ -71,7 +71,8 @@ func judged(k *Kernel, in Intent) (*call, *placement) {
 	c.inputs.State.Trust = c.state.Digest()
 	c.applyPin()
 	c.parse()
-	p := &placement{session: c.lockSession()}
+	s, _ := c.lockSession()
+	p := &placement{session: s}
 	c.stamp(k.shared.clock(p.session))
 	c.judge(p)
 	c.reserved.charges = p.d.Record.Charges

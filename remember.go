@@ -231,8 +231,7 @@ func (l *priorLog) readAgain(ctx context.Context, again []savedEntry, unanswered
 			return fmt.Errorf("entry %d: %w", x.Index, err)
 		}
 		d := st.Decision
-		l.open[x.Index] = openCall{x.Hash, st.Session, d.PolicyHash, d.Tool, d.Idempotency, d.Charges, d}
-		l.hashes[x.Hash] = x.Index
+		l.open.add(x.Index, openCall{x.Hash, st.Session, d.PolicyHash, d.Tool, d.Idempotency, d.Charges, d})
 	}
 	return nil
 }
@@ -348,7 +347,7 @@ type states struct {
 func newStates(sh *shared) (*states, error) {
 	o := sh.options
 	store, ok := o.Store.(proofgraph.Rememberer)
-	if !ok {
+	if !ok || sh.joined { // a state is of all entries, and this kernel does not read all
 		return nil, nil
 	}
 	key, err := crypto.Pin(o.Key)

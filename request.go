@@ -50,6 +50,7 @@ type flaws struct {
 	unrepresentable string // why a wrapped function's Go type cannot hold the arguments
 	fault           string // the context ended, or code of the caller's panicked
 	cause           error  // of the fault, if there is one
+	moved           int    // how often the log moved under it: see call.again
 }
 
 // A reservation is taken together with the place in the log, before any other call can take it.
@@ -94,6 +95,7 @@ type judgement struct {
 	d       Decision // as it was before anything ran, so its Verdict is Deny
 	faulty  bool     // denied for a fault of the caller's
 	repeats *binding // the call that this one repeats; then nothing was decided
+	decided bool     // by the policy, and not by the kernel alone
 }
 
 // A placement is a judgement in its place in the log, and its execution.
@@ -107,6 +109,7 @@ type placement struct {
 	entry   contracts.Statement
 	denial  contracts.Receipt
 	err     error
+	unread  error        // the session cannot be read: nothing was decided
 	pending *pendingCall // the repeated call if it still runs; this one if it has an idempotency key
 	run     execution
 }
@@ -126,7 +129,7 @@ func (c *call) receive(in Intent) {
 		c.orphan = true
 	}
 	sh := c.k.shared
-	c.priors = priors{ledger: sh.ledger, used: sh.used, marks: sh.marks,
+	c.priors = priors{ledger: sh.ledger, used: sh.used, marks: sh.marks, others: sh.others,
 		from: logReader{sh.options.Store, sh.log}}
 	anyTool := c.context.layer.fill(&in, sh.log)
 	c.names(&in)
@@ -386,8 +389,12 @@ func (c *call) read() (err error) {
 // follow reads the call again if another stack judges now: its defaults and limits may differ. It
 // looks the parents up again, of which a condense entry may have let go. The caller holds no lock.
 func (c *call) follow() {
-	for _, p := range c.parents {
-		if _, ok := c.k.shared.log.Lookup(p); !ok {
+	for i, p := range c.parents {
+		_, ok := c.k.shared.log.Lookup(p)
+		if !ok && c.k.shared.joined {
+			ok, _ = c.k.shared.log.Find(context.Background(), contracts.Ref{Index: c.ancestors[i], Hash: p})
+		}
+		if !ok {
 			c.unknown()
 			break
 		}

@@ -36,8 +36,8 @@ type priorLog struct {
 	base     uint64                        // entries that were not read, but are in the state
 	size     uint64
 	policies *policyLog
-	ledger   *past.Ledger
-	open     map[uint64]openCall // by the index of the decision
+	ledger   *past.Ledger // nil if only some sessions are folded
+	open     openCalls
 	sessions map[string]*priorSession
 	approved []approvedCall
 	used     *usedNonces
@@ -45,7 +45,6 @@ type priorLog struct {
 	marks    *past.Marks
 	last     *lastseen.Checkpoint // nil unless this is the fold of New
 	archive  *archivist.Archivist
-	hashes   map[contracts.Digest]uint64 // of open, which receipts name
 	entries  map[uint64]contracts.Digest // PolicyHashes by the index of the policy entry, which stubs name
 	again    []contracts.Ref             // policy and condense entries, which a state names
 	older    map[uint64]contracts.Digest // entries below base that later ones have as parents
@@ -60,23 +59,39 @@ func (sh *shared) newPrior() *priorLog {
 		revoked:  map[contracts.Digest]uint64{},
 		policies: newPolicyLog(),
 		ledger:   new(past.Ledger),
-		open:     map[uint64]openCall{},
+		open:     newOpenCalls(),
 		sessions: map[string]*priorSession{},
 		used:     new(usedNonces),
 		fold:     priormarks.New(),
 		marks:    new(past.Marks),
 		archive:  archivist.New(sh.options.Store, sh.document),
-		hashes:   map[contracts.Digest]uint64{},
 		entries:  map[uint64]contracts.Digest{},
 		older:    map[uint64]contracts.Digest{},
 	}
 }
 
-// A priorSession is the state of a session that is not closed.
+// A priorSession is what a session's entries say to its later calls.
 type priorSession struct {
-	bindings map[string]*binding
-	past     past.Session
-	approved []contracts.Ref // the ALLOWs that consumed approvals
+	bindings map[string]*binding // by idempotency key: those that an ALLOW bound
+	past     past.Session        // its later calls are judged by it
+	approved []contracts.Ref     // the ALLOWs that consumed approvals
+}
+
+// openCalls are the calls that were permitted and have no receipt.
+type openCalls struct {
+	byIndex map[uint64]openCall         // by the index of the decision
+	byHash  map[contracts.Digest]uint64 // which receipts name
+}
+
+func newOpenCalls() openCalls {
+	return openCalls{map[uint64]openCall{}, map[contracts.Digest]uint64{}}
+}
+
+func (o openCalls) add(index uint64, c openCall) { o.byIndex[index], o.byHash[c.hash] = c, index }
+
+func (o openCalls) remove(index uint64) {
+	delete(o.byHash, o.byIndex[index].hash)
+	delete(o.byIndex, index)
 }
 
 // An approvedCall is an ALLOW that consumed approvals. Which ones is in its inputs.
@@ -145,7 +160,7 @@ func (l *priorLog) line(x *proofgraph.Line) (*priormarks.Run, error) {
 		return nil, errors.New("the log began with another trust state")
 	}
 	if _, ok := l.trust.Key(st.Key, registry.Kernel, x.Index); !ok {
-		return nil, errors.New("not of a kernel key of the log's trust state there")
+		return nil, errNoKey
 	}
 	switch {
 	case st.Genesis != nil:
@@ -217,10 +232,12 @@ func (l *priorLog) addDecision(index uint64, hash contracts.Digest, st *contract
 
 // permit folds an ALLOW, which binds its idempotency key, if it has one.
 func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, bound binding) error {
-	if err := l.ledger.Charge(c.charges); err != nil {
-		return fmt.Errorf("charges: %w", err)
+	if l.ledger != nil {
+		if err := l.ledger.Charge(c.charges); err != nil {
+			return fmt.Errorf("charges: %w", err)
+		}
 	}
-	l.open[index], l.hashes[c.hash] = c, index
+	l.open.add(index, c)
 	s := l.session(c.session)
 	s.past.Allow(&contracts.DecisionRecord{Tool: c.tool}, at, nil)
 	if c.record != nil && len(c.record.Approvals) > 0 {
@@ -231,7 +248,7 @@ func (l *priorLog) permit(index uint64, c openCall, at contracts.Time, bound bin
 			s.bindings = map[string]*binding{}
 		}
 		b := bound
-		b.decision = index
+		b.decision, b.hash = index, c.hash
 		s.bindings[c.key] = &b
 	}
 	return nil
@@ -246,7 +263,7 @@ func (l *priorLog) approve(session string, ref contracts.Ref, at contracts.Time,
 
 // addReceipt folds a receipt of an ALLOW.
 func (l *priorLog) addReceipt(x *proofgraph.Line, st *contracts.Statement) (*priormarks.Run, error) {
-	decision, ok := l.hashes[st.Receipt.DecisionHash]
+	decision, ok := l.open.byHash[st.Receipt.DecisionHash]
 	if !ok {
 		return nil, errNoCall
 	}
@@ -256,18 +273,22 @@ func (l *priorLog) addReceipt(x *proofgraph.Line, st *contracts.Statement) (*pri
 	return l.finish(x, decision, st.Time, st.Receipt)
 }
 
+var errNoKey = errors.New("not of a kernel key of the log's trust state there")
+
 var errNoCall = errors.New("a receipt of no decision of its session that lacks one")
 
 // finish folds a receipt, which has what a stub has of one, and returns its run.
 func (l *priorLog) finish(
 	x *proofgraph.Line, decision uint64, at contracts.Time, r *contracts.Receipt,
 ) (*priormarks.Run, error) {
-	call, ok := l.open[decision]
+	call, ok := l.open.byIndex[decision]
 	if !ok || call.session != sessionOf(x) {
 		return nil, errNoCall
 	}
-	if err := l.ledger.Settle(call.charges, r.Settled, r.Reason); err != nil {
-		return nil, fmt.Errorf("settled: %w", err)
+	if l.ledger != nil {
+		if err := l.ledger.Settle(call.charges, r.Settled, r.Reason); err != nil {
+			return nil, fmt.Errorf("settled: %w", err)
+		}
 	}
 	l.close(decision, x.Index)
 	if r.Outcome == contracts.Executed && call.session != contracts.DefaultSession {
@@ -284,9 +305,8 @@ func (c *openCall) run(r *contracts.Receipt) *priormarks.Run {
 
 // close notes the receipt of an open call.
 func (l *priorLog) close(decision, receipt uint64) {
-	call := l.open[decision]
-	delete(l.open, decision)
-	delete(l.hashes, call.hash)
+	call := l.open.byIndex[decision]
+	l.open.remove(decision)
 	if s := l.sessions[call.session]; s != nil {
 		if b := s.bindings[call.key]; b != nil {
 			b.receipt = receipt
@@ -311,7 +331,6 @@ func (l *priorLog) session(name string) *priorSession {
 // they cannot be read New fails, because a verifier, who can read them, would know better than the
 // kernel.
 func (l *priorLog) restore() error {
-	var reader contracts.Reader
 	from := logReader{store: l.options.Store}
 	state := func(session string) *past.Session { return &l.session(session).past }
 	names := map[uint64]string{}
@@ -326,6 +345,13 @@ func (l *priorLog) restore() error {
 	if err := l.fold.Restore(l.marks, state, sessionOf, from.fetch); err != nil {
 		return err
 	}
+	return l.consume()
+}
+
+// consume reads which requests were used by the approved calls that were folded.
+func (l *priorLog) consume() error {
+	var reader contracts.Reader
+	from := logReader{store: l.options.Store}
 	for _, a := range l.approved {
 		var nonces []string
 		in, err := from.inputs(&reader, a.record.InputsHash)
@@ -451,8 +477,8 @@ func (sh *shared) storeRequired(ctx context.Context, l *priorLog) (err error) {
 // settleUnfinished writes a receipt OUTCOME_UNKNOWN for each call that the process before permitted
 // and did not finish, in log order.
 func (sh *shared) settleUnfinished(l *priorLog) error {
-	for _, index := range slices.Sorted(maps.Keys(l.open)) {
-		call := l.open[index]
+	for _, index := range slices.Sorted(maps.Keys(l.open.byIndex)) {
+		call := l.open.byIndex[index]
 		if call.record == nil {
 			return fmt.Errorf("entry %d: the stub of a decision without its receipt", index)
 		}

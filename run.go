@@ -209,9 +209,13 @@ func (c *call) conclude(p *placement, o *executor.Outcome) (*proofgraph.Slot, *c
 	if receipt.Outcome != contracts.Withheld { // nothing of it was released
 		r.taints, r.labels = c.policy.Marks(receipt.Tool, receipt.Signals)
 	}
+	r.decision = p.slot.Index()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slot, err := sh.record(s, r)
+	if err == nil && sh.joined && !s.returned(p.slot.Index()) { // it is read with the entries before it
+		return slot, receipt, nil
+	}
 	if err == nil && receipt.Outcome == contracts.Executed {
 		policy := c.k.current()
 		for _, pointers := range policy.Compared(receipt.Tool) {

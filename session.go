@@ -9,7 +9,6 @@ import (
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
-	"github.com/helmkernel/helm/guardian/past"
 	"github.com/helmkernel/helm/internal/contain"
 	"github.com/helmkernel/helm/proofgraph"
 	"github.com/helmkernel/helm/receipts"
@@ -20,12 +19,15 @@ import (
 type session struct {
 	mu        sync.Mutex // held from the time stamp to the signature of one entry; protects all below
 	chain     *proofgraph.Chain
-	running   int                 // permitted calls whose receipt is not signed yet
-	closing   chan struct{}       // non-nil while CloseSession waits; closed when it ends
-	idle      chan struct{}       // non-nil while CloseSession waits; closed when nothing runs any more
-	bindings  map[string]*binding // by idempotency key: those that an ALLOW bound
-	past      past.Session        // its later calls are judged by it
-	closeSlot *proofgraph.Slot    // of the close entry, until that is durable
+	running   int              // permitted calls whose receipt is not signed yet
+	closing   chan struct{}    // non-nil while CloseSession waits; closed when it ends
+	idle      chan struct{}    // non-nil while CloseSession waits; closed when nothing runs any more
+	closeSlot *proofgraph.Slot // of the close entry, until that is durable
+	priorSession
+
+	// Over a shared store.
+	away       openCalls      // the calls that have no receipt yet, of other processes too
+	unconsumed []approvedCall // those of which it was not read yet which approvals they used
 }
 
 // A runningCall is a call with a driver that may make calls of its own.
@@ -100,7 +102,7 @@ func (s *session) quiesce(done <-chan struct{}) bool {
 
 // start counts a permitted call in and binds its idempotency key, if it has one. The caller holds
 // mu.
-func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
+func (s *session) start(in *contracts.Inputs, decision *proofgraph.Slot) *pendingCall {
 	s.running++
 	if in.Idempotency == "" {
 		return nil
@@ -112,7 +114,8 @@ func (s *session) start(in *contracts.Inputs, decision uint64) *pendingCall {
 		caller:   in.Caller,
 		tool:     in.Tool,
 		args:     in.ArgsHash,
-		decision: decision,
+		decision: decision.Index(),
+		hash:     decision.Hash(),
 		pending:  &pendingCall{done: make(chan struct{})},
 	}
 	b.caller.Roles = slices.Clone(in.Caller.Roles) // the record's are handed out
@@ -150,9 +153,10 @@ type binding struct {
 	caller   contracts.Caller
 	tool     string
 	args     contracts.Digest
-	decision uint64       // index of its decision
-	receipt  uint64       // index of its receipt; 0 while it runs
-	pending  *pendingCall // nil once it has its receipt
+	decision uint64           // index of its decision
+	hash     contracts.Digest // of its decision; zero if a state did not say
+	receipt  uint64           // index of its receipt; 0 while it runs
+	pending  *pendingCall     // nil once it has its receipt
 }
 
 // A pendingCall is the outcome of a call that still runs, for the repeats that wait for it.
@@ -228,6 +232,9 @@ func (b *binding) entries(
 	}
 	if r.Record, err = receipts.Open(r.Entry, trust, b.receipt); err != nil {
 		return d, r, err
+	}
+	if b.hash != (contracts.Digest{}) && (decision.Hash() != b.hash || r.Record.DecisionHash != b.hash) {
+		return d, r, errOther
 	}
 	d.Verdict, d.Reason, r.Index = r.Record.Verdict, r.Record.Reason, b.receipt
 	return d, r, nil

@@ -99,6 +99,21 @@ func (l *Ledger) Spent(c contracts.Charge) uint64 {
 	return l.spent[l.fundOf(&c)]
 }
 
+// Set sets a balance to what the store of a log with several writers says that it is.
+func (l *Ledger) Set(b contracts.Balance) {
+	c := contracts.Charge{Budget: b.Budget, Of: b.Of, Window: b.Window}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.fundOf(&c)
+	if f.account == 0 && b.Spent == 0 {
+		return
+	}
+	if f.account == 0 {
+		f.account = l.number(&c)
+	}
+	l.spent[f] = b.Spent
+}
+
 // Reserve makes all the charges of an ALLOW or none, and reports whether it made them. It makes
 // none if one of them does not fit its limit: then the call must be judged again. In either case it
 // updates Before of each charge, and Spent of the balances of the same budgets, to the balance now.

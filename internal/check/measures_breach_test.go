@@ -58,15 +58,15 @@ func TestMeasureBreaches(t *testing.T) {
 					"func G(func([]interface{ Close() })) {}\n",
 			},
 		), map[string][]string{
-			gateRoot: {"18 files of code in the root, of 17 at most", "19 tests in the root, of 18 at most",
-				"46 files in the root, of 45 at most"},
+			gateRoot: {"19 files of code in the root, of 18 at most", "19 tests in the root, of 18 at most",
+				"47 files in the root, of 46 at most"},
 			gateCircle: {
 				"guardian: 9 files use each other, of 8 at most: r0.go r1.go r2.go r3.go r4.go r5.go r6.go r7.go r8.go",
 				"other: 12 files use each other, of 11 at most: " +
 					"r0.go r1.go r10.go r11.go r2.go r3.go r4.go r5.go r6.go r7.go r8.go r9.go",
 			},
 			gateCore:    {"1851 code lines in guardian, of 1850 at most"},
-			gateMethods: {"methods/methods.T: methods in 7 files, of 6 at most"},
+			gateMethods: {"methods/methods.T: methods in 8 files, of 7 at most"},
 			gateFields: {
 				"contracts/records.go: contracts.DecisionRecord has 1 fields: it needs no exemption",
 				"fields/fields.go: fields.Fields has 21 fields, of 20 at most",

@@ -67,10 +67,10 @@ const (
 	commentColumns = 100
 	maxCore        = 1850 // code lines of guardian
 	maxFields      = 20
-	maxMethodFiles = 6
-	maxRoot        = 45 // files of any kind in the root
+	maxMethodFiles = 7
+	maxRoot        = 46 // files of any kind in the root
 	maxRootTests   = 18
-	maxRootCode    = 17
+	maxRootCode    = 18
 )
 
 // manyFields are structs that have more than maxFields fields, and why.
@@ -85,8 +85,10 @@ func maxCircle(dir string) int {
 	switch {
 	case dir == "internal/jsonschema":
 		return 0 // a schema holds schemas, so that its keywords call each other
-	case dir == ".":
-		return 9
+	case dir == ".": // to fold what others wrote, a running kernel uses what New folds a log with
+		return 13
+	case dir == "proofgraph": // one log over both kinds of store
+		return 14
 	case first == "guardian" || first == "evidence":
 		return 8
 	}

@@ -97,6 +97,13 @@ func (c *Checkpoint) Resume(
 	return nil
 }
 
+// Compare compares the checkpoint with a log that was not read. It has that root at the size of the
+// checkpoint. The state is a later one than that there.
+func (c *Checkpoint) Compare(root contracts.Digest, state *registry.State) error {
+	c.compare(root, state)
+	return c.err
+}
+
 // Add reads the next entry of the log. The state is the one after it.
 func (c *Checkpoint) Add(hash contracts.Digest, state *registry.State) {
 	if c == nil || c.done {
