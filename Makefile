@@ -5,7 +5,7 @@ SHELL := bash
 ifeq ($(filter oneshell,$(.FEATURES)),)
 $(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
 endif
-.PHONY: test short race lint fuzz bench api measures examples modules tidy vuln suite pages clients
+.PHONY: test short shared race lint fuzz bench api measures examples modules tidy vuln suite pages clients
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -23,6 +23,11 @@ test:
 # The same without the long runs: crashes, random logs and everything that is built again.
 short:
 	go test -short ./...
+
+# The kernel's tests once more, over a store that several kernels write to. Those of letting go are of
+# stores that a kernel has for itself.
+shared:
+	HELM_TEST_STORE=shared go test -count 1 -vet=off . $$(go list ./internal/acceptance/... | grep -v -e /letgo$$ -e /bench$$)
 
 # Without internal/check, which reads files and runs the go command; lint has vetted. The modules
 # below this one are raced by themselves: see modules.

@@ -89,7 +89,7 @@ func newWorld(t *testing.T, open int, change ...func(*helm.Options)) *world {
 	change = append([]func(*helm.Options){func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, kerneltest.Edit(t, deskPolicy, "DEFINITION", definition.String()))
 		o.Drivers = map[string]executor.Driver{"here": executor.Func(nothing)}
-		under := o.Store.(*kerneltest.FaultyStore)
+		under := kerneltest.Faulty(o.Store)
 		g.Store, under.Store = under.Store, g
 		o.Keep.Outputs = true
 	}}, change...)

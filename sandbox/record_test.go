@@ -43,7 +43,7 @@ func TestRecords(t *testing.T) {
 				store, err := filestore.Open(t.TempDir(), filestore.Options{})
 				require.NoError(t, err)
 				t.Cleanup(func() { store.Close() })
-				o.Store.(*kerneltest.FaultyStore).Store = store
+				kerneltest.Faulty(o.Store).Store = store
 			}
 			o.Drivers["slow"] = endless
 			o.Keep.Modules = true

@@ -16,6 +16,7 @@ import (
 // So every request for the same call that is not younger counts as used, whether the log is read
 // or a state that knew more before.
 func TestErasedInputsFromAState(t *testing.T) {
+	kerneltest.OneWriter(t, "no state is kept of a log that others write to")
 	t.Parallel()
 	for _, fromState := range []bool{false, true} {
 		b := kerneltest.NewBank(t)

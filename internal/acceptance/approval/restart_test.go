@@ -32,7 +32,7 @@ func TestApprovalOverRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := kerneltest.NewBank(t, change(t))
-			b.Store = b.Options.Store.(*kerneltest.FaultyStore)
+			b.Store = kerneltest.Faulty(b.Options.Store)
 			asked := b.AskToPay()
 			ann, bob := b.Approve(asked, kerneltest.Ann), b.Approve(asked, kerneltest.Bob)
 			b.Reopen()
@@ -98,6 +98,7 @@ func TestApprovalOverRestartWithoutInputs(t *testing.T) {
 // A store that cannot read its blobs, or has others, cannot be continued: what the kernel took for
 // used would differ from the log.
 func TestApprovalOverDamagedInputs(t *testing.T) {
+	kerneltest.OneWriter(t, "New reads no inputs of a log that others write to")
 	t.Parallel()
 	for name, lie := range map[string]func() ([]byte, error){
 		"lost":     func() ([]byte, error) { return nil, kerneltest.ErrDisk },

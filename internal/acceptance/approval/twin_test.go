@@ -52,6 +52,7 @@ func (x *tape) again(t *testing.T) proofgraph.Store {
 // receipts, budgets, keys, swaps, overlays, trust events and closed sessions, the two judge the
 // same calls to the byte, from the same balances, counts, receipts and used approvals.
 func TestTwinOverRestart(t *testing.T) {
+	kerneltest.OneWriter(t, "it is played again into a store of its own")
 	t.Parallel()
 	race.Alone(t)
 	reasons := map[contracts.ReasonCode]int{}
@@ -110,7 +111,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 	h := &history{random: random, played: &tape{}, owners: []byte{kerneltest.Ann, kerneltest.Bob}, version: 1}
 	h.Bank = kerneltest.NewBank(t, func(o *helm.Options) {
 		o.Policy = h.policy(t)
-		h.played.Store = o.Store.(*kerneltest.FaultyStore).Store
+		h.played.Store = kerneltest.Faulty(o.Store).Store
 		o.Store = h.played
 	})
 	h.Store = &kerneltest.FaultyStore{Store: h.played}

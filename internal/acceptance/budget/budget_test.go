@@ -114,7 +114,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 					durable(o)
 				}
 			})
-			w.Store = w.Options.Store.(*kerneltest.FaultyStore)
+			w.Store = kerneltest.Faulty(w.Options.Store)
 			var ran atomic.Int64
 			w.Tool = func(_ context.Context, c contracts.Call) (executor.Result, error) {
 				if n := ran.Add(1); x.refund && n%3 == 0 {

@@ -35,7 +35,7 @@ func TestClockBehind(t *testing.T) {
 			b := kerneltest.NewBank(t, func(o *helm.Options) {
 				o.Policy = kerneltest.Compile(t, kerneltest.BankPolicy, officeHours)
 				if files {
-					kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+					kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 				}
 			})
 			const look, move = `{"account":"landlord"}`, `{"from":"ann","to":"landlord"}`

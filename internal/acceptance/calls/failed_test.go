@@ -36,7 +36,7 @@ func failedOutputAndText(t *testing.T, files, keep bool) {
 			o.Store = &kerneltest.FaultyStore{Store: s}
 		}
 	})
-	w.Store = w.Options.Store.(*kerneltest.FaultyStore)
+	w.Store = kerneltest.Faulty(w.Options.Store)
 	for _, x := range []struct {
 		name, tool   string
 		result       executor.Result

@@ -290,6 +290,7 @@ func TestDeterminism(t *testing.T) {
 // A driver may be a nil pointer: its type may have methods that need no value. If they do need one,
 // that is a panic like any other, before the call or in it, and recorded.
 func TestNilPointerAsDriver(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	panicked := kerneltest.Withheld(contracts.ReasonToolPanic, contracts.Failed)
 	for name, x := range map[string]struct {
@@ -307,7 +308,7 @@ func TestNilPointerAsDriver(t *testing.T) {
 		defer files.Close()
 		for _, store := range []proofgraph.Store{proofgraph.NewMemory(), files} {
 			w := kerneltest.New(t, func(o *helm.Options) {
-				o.Store.(*kerneltest.FaultyStore).Store = store
+				kerneltest.Faulty(o.Store).Store = store
 				o.Drivers["echo"] = x.driver
 			})
 			w.MustCall(x.want, "echo", `{}`)

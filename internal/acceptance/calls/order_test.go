@@ -160,6 +160,7 @@ func TestSealedOnTheWay(t *testing.T) {
 // A cause that wraps an answer of HELM, or that matches every error, does not make an error both
 // ErrDenied and ErrWithheld.
 func TestNeverBothSentinels(t *testing.T) {
+	kerneltest.OneWriter(t, "it counts the appends of New")
 	t.Parallel()
 	for name, cause := range map[string]error{
 		"denied":   fmt.Errorf("quota: %w", helm.ErrDenied),

@@ -39,7 +39,7 @@ func eachStore(t *testing.T, f func(t *testing.T, w *kerneltest.World), change .
 			f(t, kerneltest.New(t, append([]func(*helm.Options){func(o *helm.Options) {
 				o.Policy, o.Drivers = kerneltest.Compile(t, claimsFloor, claimsBundle), nil
 				if on == "files" {
-					kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+					kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 				}
 			}}, change...)...))
 		})
@@ -234,6 +234,7 @@ func TestLimitIsThatOfGrants(t *testing.T) {
 // A receipt has the sandbox iff the inputs have it, whatever became of the run, with the module,
 // the profile and the grants of the inputs, and gas of at most what was granted.
 func TestReceiptHasTheSandboxOfTheInputs(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	const granted = 100
 	pure := kerneltest.Boxed("box")
@@ -319,7 +320,7 @@ func TestReceiptHasTheSandboxOfTheInputs(t *testing.T) {
 						files, err := filestore.Open(dir, filestore.Options{})
 						require.NoError(t, err)
 						t.Cleanup(func() { files.Close() })
-						o.Store.(*kerneltest.FaultyStore).Store = files
+						kerneltest.Faulty(o.Store).Store = files
 					}
 				}))
 			})
@@ -367,6 +368,7 @@ func (s *countingStore) Append(ctx context.Context, b proofgraph.Batch) error {
 // With Keep.Modules the first receipt that names a module brings it to the store, at once with the
 // receipt, and no later one does. Denials bring none, nor do tools that ran elsewhere.
 func TestKeepModules(t *testing.T) {
+	kerneltest.OneWriter(t, "its store looks at batches")
 	t.Parallel()
 	for _, keeps := range []bool{true, false} {
 		var counted *countingStore
@@ -401,7 +403,7 @@ func TestKeepModules(t *testing.T) {
 			w.MustVerify()
 		}, func(o *helm.Options) {
 			o.Keep.Modules = keeps
-			faulty := o.Store.(*kerneltest.FaultyStore)
+			faulty := kerneltest.Faulty(o.Store)
 			counted = &countingStore{Store: faulty.Store}
 			faulty.Store = counted
 		})

@@ -17,6 +17,7 @@ import (
 // and add what the roots signed for the real one. No kernel continues that log: it would tell
 // auditors that the attacker's key is trusted.
 func TestPlantedLog(t *testing.T) {
+	kerneltest.OneWriter(t, "it plants a log in a store of its own")
 	t.Parallel()
 	ours := []registry.Key{{Name: "kernel", Public: kerneltest.Public(t, kerneltest.Kernel2), Role: registry.Kernel},
 		{Name: "log", Public: kerneltest.Public(t, kerneltest.Log2), Role: registry.Log}}

@@ -101,7 +101,7 @@ func newAttacked(t *testing.T, files bool) (w *attacked, reopen func()) {
 		delete(o.Drivers, "order")
 		delete(o.Drivers, "cancel")
 		if files {
-			reopenStore = kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+			reopenStore = kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 		}
 	})}
 	return w, func() { w.Close(); reopenStore(); w.Open() }

@@ -127,7 +127,7 @@ func TestFactsOfAnOutput(t *testing.T) {
 					w := newShop(t, func(o *helm.Options) {
 						o.Keep = keep
 						if files {
-							kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+							kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 						}
 					})
 					w.Tool = c.does

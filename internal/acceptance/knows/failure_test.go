@@ -49,7 +49,7 @@ func TestStoreFailsAtEveryAppend(t *testing.T) {
 			for n := 1; n <= appends; n++ {
 				w := newShop(t, func(o *helm.Options) {
 					if files {
-						kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+						kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 					}
 				})
 				w.Store.OnFail = f
@@ -79,6 +79,7 @@ func TestStoreFailsAtEveryAppend(t *testing.T) {
 // Whichever call of the store fails while New reads a log of a session that knows things: there is
 // no kernel, and the next New goes on.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
+	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 20, func() *kerneltest.World {
 		w := newShop(t)
@@ -93,6 +94,7 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 // it, waits for it, and runs only if both are durable. If they are not, the next process has
 // neither.
 func TestCrashBetweenMessageAndAppend(t *testing.T) {
+	kerneltest.OneWriter(t, "its store is another")
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -151,7 +151,7 @@ func TestMarksAlongAfter(t *testing.T) {
 		var reopenStore func()
 		w := newOffice(t, func(o *helm.Options) {
 			if files {
-				reopenStore = kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+				reopenStore = kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 			}
 		})
 		reopen := func() {

@@ -176,7 +176,7 @@ func TestSources(t *testing.T) {
 				var reopenStore func()
 				w := newBank(t, change, func(o *helm.Options) {
 					if files {
-						reopenStore = kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+						reopenStore = kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 					}
 				})
 				assert.Equal(t, unfound, w.pays("s", "ACC-0001"))

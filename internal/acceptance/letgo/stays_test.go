@@ -179,7 +179,7 @@ func TestApprovedCallsStay(t *testing.T) {
 	var store proofgraph.Store
 	b := kerneltest.NewBank(t, func(o *helm.Options) {
 		o.Policy = kerneltest.Compile(t, floor, kerneltest.BankPolicy)
-		f := o.Store.(*kerneltest.FaultyStore)
+		f := kerneltest.Faulty(o.Store)
 		store = f.Store
 		o.Store = condensing{f, store.(proofgraph.Condenser)}
 	})

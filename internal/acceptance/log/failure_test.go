@@ -92,6 +92,7 @@ func TestSignerFailsAtEverySignature(t *testing.T) {
 
 // New fails at each of its appends; the next New continues with what is there.
 func TestNewFailsAtEveryAppend(t *testing.T) {
+	kerneltest.OneWriter(t, "a kernel that is abandoned leaves its store a moment later")
 	t.Parallel()
 	for n := 1; ; n++ {
 		w := kerneltest.New(t)

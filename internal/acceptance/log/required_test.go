@@ -89,6 +89,7 @@ func TestRequiredBlobsAreStoredAgain(t *testing.T) {
 // A document of an earlier policy that New does not have is an error with its digest, in memory
 // too; one that it has is there again.
 func TestRequiredBlobIsLost(t *testing.T) {
+	kerneltest.OneWriter(t, "its store is another")
 	t.Parallel()
 	w := kerneltest.New(t)
 	first := w.Options.Policy.Document(0).Canonical

@@ -17,6 +17,7 @@ import (
 // Whatever call of the store fails while New reads and settles an old log: New returns an error and
 // no kernel, and the next New continues with that store.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
+	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
 		w := kerneltest.New(t)
@@ -31,6 +32,7 @@ func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
 
 // New continues no log that no kernel of its own could have written.
 func TestNewRefusesForeignLogs(t *testing.T) {
+	kerneltest.OneWriter(t, "it plants a log in a store of its own")
 	t.Parallel()
 	unknown := func(session string, nth int) func(t *testing.T, w *kerneltest.World) {
 		return func(t *testing.T, w *kerneltest.World) {

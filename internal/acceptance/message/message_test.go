@@ -36,7 +36,7 @@ func onEach(t *testing.T, f func(w listener, reopen func()), change ...func(*hel
 		t.Parallel()
 		var reopenStore func()
 		w := listener{kerneltest.New(t, append([]func(*helm.Options){func(o *helm.Options) {
-			reopenStore = kerneltest.OnFiles(t, o.Store.(*kerneltest.FaultyStore))
+			reopenStore = kerneltest.OnFiles(t, kerneltest.Faulty(o.Store))
 		}}, change...)...)}
 		f(w, func() { w.Close(); reopenStore(); w.Open() })
 	})

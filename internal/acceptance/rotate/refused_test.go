@@ -16,6 +16,7 @@ import (
 // The log holds which keys it was begun with. The registry must be the one that it was begun with,
 // whatever keys are used now.
 func TestRotateRefused(t *testing.T) {
+	kerneltest.OneWriter(t, "a shared store refuses another origin itself")
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	w.GovernByRoots(w.Adding(kerneltest.Kernel2, "kernel 2", registry.Kernel))
@@ -108,6 +109,7 @@ func TestRotateWithoutRoots(t *testing.T) {
 // Whatever call of the store fails while New reads a log that was begun with other keys: New
 // returns an error and no kernel, and the next New continues.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
+	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
 		w := kerneltest.NewGoverned(t)
@@ -123,6 +125,7 @@ func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
 // New accepts no trust event that Govern would have refused, and no entry of a key that was not
 // valid at its place.
 func TestNewRefusesForeignRule(t *testing.T) {
+	kerneltest.OneWriter(t, "it plants a log in a store of its own")
 	t.Parallel()
 	entering := func(e func(w *kerneltest.World) contracts.TrustEvent, by ...byte) func(w *kerneltest.World) {
 		return func(w *kerneltest.World) {

@@ -38,7 +38,7 @@ func TestRotate(t *testing.T) {
 				}
 			})
 			if files {
-				w.Store = w.Options.Store.(*kerneltest.FaultyStore)
+				w.Store = kerneltest.Faulty(w.Options.Store)
 			}
 			next := func(key, log byte) {
 				t.Helper()

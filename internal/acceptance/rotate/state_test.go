@@ -19,6 +19,7 @@ import (
 // that was revoked before does not, nor one that was added after it. With either, New reads the
 // whole log, and does what it says of the key.
 func TestStatesByOtherKeys(t *testing.T) {
+	kerneltest.OneWriter(t, "no state is kept of a log that others write to")
 	t.Parallel()
 	w := kerneltest.NewGoverned(t)
 	store := w.Store.Store.(proofgraph.Rememberer)

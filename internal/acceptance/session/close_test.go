@@ -264,6 +264,7 @@ func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
 
 // A second CloseSession of one session returns once the close is on record, or could not be.
 func TestCloseSessionTwiceAtOnce(t *testing.T) {
+	kerneltest.OneWriter(t, "who waits for the session waits for its lock, which synctest does not see")
 	t.Parallel()
 	for _, stored := range []error{nil, kerneltest.ErrDisk} {
 		synctest.Test(t, func(t *testing.T) {

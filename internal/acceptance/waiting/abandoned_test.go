@@ -29,7 +29,7 @@ func onEachStore(t *testing.T, f func(t *testing.T, onStore func(*helm.Options))
 			s, err := filestore.Open(dir, filestore.Options{})
 			require.NoError(t, err)
 			t.Cleanup(func() { s.Close() })
-			f(t, func(o *helm.Options) { o.Store.(*kerneltest.FaultyStore).Store = s })
+			f(t, func(o *helm.Options) { kerneltest.Faulty(o.Store).Store = s })
 		})
 	})
 }
@@ -38,6 +38,7 @@ func onEachStore(t *testing.T, f func(t *testing.T, onStore func(*helm.Options))
 // are denied, each with a receipt, until one of them ends. Other tools are called as ever, and
 // repeats get their first outcome. Close says how many still run.
 func TestAbandonedDriversAreBounded(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, onStore func(*helm.Options)) {
 		w := kerneltest.New(t, onStore)

@@ -46,6 +46,7 @@ func box(d executor.Driver, wait func()) *boxed {
 // than the caller waits: the call is denied with a receipt, and nothing runs. No more than 64
 // goroutines of one tool wait for such a driver; further calls are denied at once, until one ends.
 func TestDriverThatDoesNotDeclareItself(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	for name, bind := range map[string]func(executor.Driver, func()) executor.Driver{
 		"definition": func(d executor.Driver, wait func()) executor.Driver { return defined{d, wait} },
@@ -132,6 +133,7 @@ func TestUndeclaredToolsThatDoNotAnswer(t *testing.T) {
 // A kernel that takes no calls asks no driver: a gateway that was shut down must not wait for tools
 // that are gone.
 func TestSealedKernelAsksNoDriver(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	var asked atomic.Int64
 	wait := func() { asked.Add(1) }

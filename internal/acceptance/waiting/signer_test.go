@@ -15,6 +15,7 @@ import (
 // signature of a denial, of a permission or of a receipt. It has failed then: nothing runs, or
 // nothing is released, and the next New settles what was open.
 func TestSignerThatDoesNotAnswer(t *testing.T) {
+	kerneltest.OneWriter(t, "its stores are others")
 	t.Parallel()
 	for name, x := range map[string]struct {
 		tool string
