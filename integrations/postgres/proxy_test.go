@@ -80,13 +80,17 @@ func (p *proxy) pipe(to io.Writer, from io.Reader, lose *bool) {
 		}
 		p.mu.Lock()
 		lost := *lose
-		p.mu.Unlock()
 		if lost {
 			select {
 			case p.swallows <- true:
 			default:
 			}
-		} else if _, err := to.Write(b[:n]); err != nil && !p.keeps {
+		}
+		p.mu.Unlock()
+		if lost {
+			continue
+		}
+		if _, err := to.Write(b[:n]); err != nil && !p.keeps {
 			return
 		}
 	}
@@ -106,6 +110,10 @@ func (p *proxy) lose(answers bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.deaf, p.mute = false, false
+		select {
+		case <-p.swallows: // of a second piece
+		default:
+		}
 		for _, c := range p.clients {
 			c.Close()
 		}
