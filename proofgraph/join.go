@@ -419,8 +419,13 @@ func (b *joint) placed(at uint64) {
 	l.mu.Unlock()
 	l.indexMu.Lock()
 	for _, s := range b.slots {
-		if s.decision != nil {
+		if s.decision != nil { // its receipt will name it
 			l.older.known[s.hash] = EntryAt{s.index, s.hash, s.header.Lamport}
+		}
+		for _, p := range s.parents {
+			if s.draft.Settles != 0 && l.older.known[p].Index == s.draft.Settles {
+				delete(l.older.known, p)
+			}
 		}
 	}
 	l.indexMu.Unlock()

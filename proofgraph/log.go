@@ -162,7 +162,11 @@ func (l *Log) lookup(hash contracts.Digest) (index, lamport uint64, ok bool) {
 	if index, lamport, ok = l.index.Lookup(hash); ok {
 		return index, lamport, true
 	}
-	return l.older.lookup(hash)
+	if index, lamport, ok = l.older.lookup(hash); !ok && l.sharing != nil {
+		e, found := l.sharing.found[hash]
+		return e.Index, e.Lamport, found
+	}
+	return index, lamport, ok
 }
 
 // Find reports whether the durable entry at an index has that hash and may be named as a parent. It

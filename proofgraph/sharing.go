@@ -39,7 +39,12 @@ type sharing struct {
 	moving map[contracts.Balance]int // balances that others move: for so many batches more they take turns
 
 	waiting []*Slot // in the order in which they came; protected by log.mu
+
+	found map[contracts.Digest]EntryAt // some of those that Find has found; protected by log.indexMu
 }
+
+// maxFound is how many entries a log over a shared store remembers that it has found.
+const maxFound = 1 << 14
 
 // A joining is what a [Slot] of a log over a [Shared] store has besides.
 type joining struct {
@@ -71,7 +76,7 @@ func (l *Log) openShared(ctx context.Context, s Shared, o Options, each func(Lin
 	}()
 	l.older = older{store: s, known: map[contracts.Digest]EntryAt{}}
 	l.sharing = &sharing{log: l, store: s, remembered: o.Remembered, each: each, lead: make(chan struct{}, 1),
-		writer: w, moving: map[contracts.Balance]int{}}
+		writer: w, moving: map[contracts.Balance]int{}, found: map[contracts.Digest]EntryAt{}}
 	c := l.Chain(contracts.SessionKernel)
 	for c.next == 0 {
 		if err := l.sharing.follow(ctx, c, each); err != nil {
@@ -246,7 +251,10 @@ func (l *Log) findShared(ctx context.Context, ref contracts.Ref) (found bool, er
 	}
 	l.indexMu.Lock()
 	defer l.indexMu.Unlock()
-	l.older.known[e.Hash] = e
+	if len(l.sharing.found) >= maxFound {
+		clear(l.sharing.found)
+	}
+	l.sharing.found[e.Hash] = e
 	return true, nil
 }
 
