@@ -58,6 +58,9 @@ func (k *Kernel) Govern(ctx context.Context, event contracts.Envelope) error {
 		return err
 	}
 	defer k.leave()
+	if err := k.shared.log.Refresh(ctx); err != nil {
+		return fmt.Errorf("helm: govern: nothing was changed: %w", err)
+	}
 	slot, err := k.shared.govern(t, done)
 	for n := 0; err == proofgraph.ErrMoved && n < maxMoved; n++ {
 		slot, err = k.shared.govern(t, done)
@@ -93,6 +96,9 @@ func (sh *shared) govern(t *contracts.TrustRecord, done <-chan struct{}) (*proof
 		return nil, err
 	}
 	take := func(at proofgraph.Place) (err error) {
+		if sh.trust.Load() != state { // another kernel has changed it
+			return proofgraph.ErrMoved
+		}
 		// Others may have come between, and a state says at which entry its keys began and ended.
 		if placed := at.Index(); placed != index {
 			if next, err = state.Apply(t, sh.options.Origin, placed); err != nil {
@@ -126,6 +132,9 @@ func (k *Kernel) OpenBundle(signed contracts.Envelope, doc contracts.Document) (
 	}
 	// The trust state of a sealed kernel may be one that the log does not have.
 	if err := k.shared.log.Err(); err != nil && !errors.Is(err, errClosed) {
+		return contracts.Document{}, err
+	}
+	if err := k.shared.log.Refresh(context.Background()); err != nil {
 		return contracts.Document{}, err
 	}
 	return registry.OpenBundle(k.shared.trust.Load(), signed, doc)

@@ -104,7 +104,8 @@ func (c *call) guard() (Decision, Receipt) {
 	c.applyPin()
 	c.parse()
 	p := c.decide()
-	for p.closing != nil || p.full || p.stale { // again: it is later, and other calls went first
+	// Again if need be: it is later, and other calls went first.
+	for p.closing != nil || p.full || p.stale || c.unconfirmed(p) {
 		switch {
 		case p.closing != nil:
 			c.awaitClose(p.closing)

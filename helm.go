@@ -384,7 +384,7 @@ func (sh *shared) record(s *session, r *recording) (*proofgraph.Slot, error) {
 // receipt does not keep are given back.
 func (r *recording) settle(proofgraph.Place) error {
 	if m := r.module; m != nil { // a store does not store again what it has from an earlier process
-		m.first = !r.sh.stored[m.name]
+		m.first = m.first || !r.sh.stored[m.name] // it may be called again: see proofgraph.Draft
 		r.sh.stored[m.name] = true
 	}
 	if r.dead { // all of it stays charged, by a writer whose balances this one need not have asked for

@@ -211,6 +211,17 @@ func (c *call) join(d *proofgraph.Draft, p *placement) {
 	if p.d.Record.Reason == contracts.ReasonBudgetExceeded {
 		d.Balances = append(d.Balances, c.inputs.State.Budgets...)
 	}
+	if p.decided && len(c.inputs.Envelopes.Approvals) > 0 {
+		d.Asks = c.presentedNonces()
+	}
+}
+
+// presentedNonces returns the nonces of the requests that the presented approvals answer.
+func (c *call) presentedNonces() (nonces []string) {
+	for _, e := range c.inputs.Envelopes.Approvals {
+		nonces = append(nonces, noncesOf(&c.buffers.reader, []contracts.Envelope{e}, []contracts.Digest{e.Digest()})...)
+	}
+	return nonces
 }
 
 // holds reports whether a call may be written as it was judged. A call that lost its budget is
@@ -220,12 +231,50 @@ func (c *call) holds() bool {
 	if c.reserved.lost {
 		return false
 	}
+	if c.drafts.decision.decided && !c.usedAsRecorded() {
+		return false
+	}
 	if d.Reason != contracts.ReasonBudgetExceeded {
 		return true
 	}
 	return !slices.ContainsFunc(c.inputs.State.Budgets, func(b contracts.Balance) bool {
 		return guesses{c.k.shared}.Spent(b) != b.Spent
 	})
+}
+
+// usedAsRecorded reports whether the requests of the presented approvals are used as the call was
+// judged. They may have been used in a session that this kernel does not read, or have been taken
+// to be by a call that was not written.
+func (c *call) usedAsRecorded() bool {
+	if c.inputs.State.Used == nil { // nobody asked
+		return true
+	}
+	unread := unasked(c.drafts.decision.session.chain.Session())
+	for _, e := range c.inputs.Envelopes.Approvals {
+		digest := e.Digest()
+		nonces := noncesOf(&c.buffers.reader, []contracts.Envelope{e}, []contracts.Digest{digest})
+		used, listed := c.k.shared.used.has(nonces...), slices.Contains(*c.inputs.State.Used, digest)
+		if used && !listed || unread && listed && !used {
+			return false
+		}
+	}
+	return true
+}
+
+// unconfirmed reports whether a repeat has to be judged again: the outcome of another call is
+// returned only after a commit of this kernel's own, which shows what trust events there are.
+func (c *call) unconfirmed(p *placement) bool {
+	sh := c.k.shared
+	if !sh.joined || p.repeats == nil || c.flaws.confirmed {
+		return false
+	}
+	c.flaws.confirmed = true
+	if err := sh.log.Confirm(context.Background()); err != nil {
+		p.repeats, p.unread = nil, err
+		return false
+	}
+	p.stale = sh.trust.Load() != c.state
+	return p.stale
 }
 
 // again reports whether the call may be judged once more. Over a shared store others can move the
@@ -245,7 +294,7 @@ func (c *call) again() bool {
 func (c *call) awaitElsewhere(p *placement) (d Decision, r Receipt, ok bool) {
 	sh, s := c.k.shared, p.session
 	for waited := time.Duration(0); ; waited += poll {
-		if waited == lateness {
+		if waited > 0 && waited%lateness == 0 {
 			if err := sh.settleDead(context.Background()); err != nil {
 				return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
 			}
@@ -258,6 +307,12 @@ func (c *call) awaitElsewhere(p *placement) (d Decision, r Receipt, ok bool) {
 		case err != nil:
 			return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
 		case there:
+			if err := sh.log.Confirm(context.Background()); err != nil {
+				return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
+			}
+			if sh.trust.Load().Frozen() {
+				return Decision{Reason: contracts.ReasonSystemFrozen, Why: "the system is frozen"}, Receipt{}, false
+			}
 			return d, r, true
 		case sh.log.Err() != nil:
 			return sealed(sh.log.Err()), Receipt{}, false
@@ -291,7 +346,7 @@ func (sh *shared) awaitReceipts(s *session, done <-chan struct{}) error {
 			return nil
 		}
 		s.mu.Unlock()
-		if err == nil && waited == lateness {
+		if err == nil && waited > 0 && waited%lateness == 0 {
 			err = sh.settleDead(context.Background())
 		}
 		if err == nil && !pause(done) {
@@ -314,16 +369,18 @@ func (sh *shared) settleDead(ctx context.Context) (err error) {
 		return nil
 	}
 	defer contain.Error(&err, "Options.Store")
-	open, err := sh.log.Dead(ctx)
-	if err != nil {
-		return err
-	}
-	for _, index := range open {
-		if err := sh.settleOne(ctx, index); err != nil {
-			return fmt.Errorf("entry %d: %w", index, err)
+	for range maxMoved {
+		open, err := sh.log.Dead(ctx)
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		for _, index := range open {
+			if err := sh.settleOne(ctx, index); err != nil {
+				return fmt.Errorf("entry %d: %w", index, err)
+			}
 		}
 	}
-	return nil
+	return errors.New("calls of writers that are dead are still open: the log moved each time")
 }
 
 func (sh *shared) settleOne(ctx context.Context, index uint64) error {
@@ -359,7 +416,7 @@ func (sh *shared) settleOne(ctx context.Context, index uint64) error {
 	}
 	s.mu.Unlock()
 	if err == proofgraph.ErrMoved {
-		return nil // another kernel has settled it
+		return nil // another kernel has settled it, or it is still open: see settleDead
 	}
 	if err != nil {
 		return err

@@ -316,7 +316,7 @@ func (k *Kernel) CloseSession(ctx context.Context, name string) error {
 		}
 	}
 	slot, err := k.shared.signClose(s) // unlocks s
-	for n := 0; err == proofgraph.ErrMoved && n < maxMoved; n++ {
+	for n := 0; (err == proofgraph.ErrMoved || err == proofgraph.ErrClosed) && n < maxMoved; n++ {
 		s.mu.Lock()
 		if err := k.shared.awaitReceipts(s, done); err != nil {
 			return fmt.Errorf("helm: session %s: not closed: %w", name, err)
@@ -404,8 +404,8 @@ func (m *message) record(calls *runningCall, done <-chan struct{}) (*proofgraph.
 	hash := crypto.Sum(blob)
 	st := contracts.Statement{Message: &contracts.Message{TextHash: hash}}
 	slot, err := sh.record(s, &recording{statement: st, blobs: [][]byte{blob}, exact: true})
-	if err == proofgraph.ErrMoved {
-		return nil, nil, err
+	if err == proofgraph.ErrMoved || err == proofgraph.ErrClosed && sh.joined {
+		return nil, nil, proofgraph.ErrMoved // the session is read, and the message looked at, again
 	}
 	if err != nil {
 		sh.log.Seal(err)

@@ -138,6 +138,9 @@ func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) e
 			if l.has(p) { // another kernel has written it meanwhile
 				return errWritten
 			}
+			if err := l.checkVersions(base(record.Documents)); err != nil {
+				return err
+			}
 			if take != nil {
 				return take(at)
 			}
@@ -158,6 +161,11 @@ func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) e
 		l.add(&record, slot)
 	}
 	return err
+}
+
+// base returns the documents of a stack without its overlays, which stay when a stack is swapped.
+func base(documents []contracts.PolicyDocument) []contracts.PolicyDocument {
+	return slices.DeleteFunc(slices.Clone(documents), func(d contracts.PolicyDocument) bool { return d.Layer == "P2" })
 }
 
 var errWritten = errors.New("helm: the log has the policy's entry")
@@ -243,6 +251,9 @@ type swapStep struct {
 // then. Their entries are in the log, but may not be durable.
 func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Digest, error) {
 	sh, l := k.shared, k.shared.policies
+	if err := sh.log.Refresh(context.Background()); err != nil {
+		return nil, err
+	}
 	now, err := sh.options.clock.Now()
 	if err != nil {
 		return nil, err
@@ -380,6 +391,9 @@ func (k *Kernel) Narrow(overlay contracts.Document) (*Kernel, error) {
 // but may not be durable.
 func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts.Digest, err error) {
 	sh := k.shared
+	if err := sh.log.Refresh(context.Background()); err != nil {
+		return nil, policy, err
+	}
 	now, err := sh.options.clock.Now()
 	if err != nil {
 		return nil, policy, err

@@ -77,12 +77,25 @@ func (p *priors) Source(s past.Source) (x past.Supply, err error) {
 func (p *priors) Marks() (tainted bool, labels []string, err error) {
 	defer p.note(&err)
 	if err = p.named(); err == nil && p.others != nil {
-		return p.others.Read(context.Background(), p.session.chain.Session(), p.parents)
+		return p.read()
 	}
 	if err == nil {
 		tainted, labels = p.marks.Read(p.session.past.Marks(p.marks, p.parents))
 	}
 	return tainted, labels, err
+}
+
+// read is Marks of a log to which others write. A call that ran elsewhere may be one of a policy of
+// which the log's entry was not read yet.
+func (p *priors) read() (tainted bool, labels []string, err error) {
+	ctx, name := context.Background(), p.session.chain.Session()
+	if tainted, labels, err = p.others.Read(ctx, name, p.parents); err == nil {
+		return tainted, labels, nil
+	}
+	if err := p.from.log.Refresh(ctx); err != nil {
+		return false, nil, err
+	}
+	return p.others.Read(ctx, name, p.parents)
 }
 
 // named returns an error for the session of all calls that name none: what one of them did says
@@ -106,12 +119,10 @@ func (p *priors) args(r past.Run) (v crypto.Value, err error) {
 	if p.inputs == nil {
 		p.inputs = new(contracts.Reader)
 	}
-	if p.others != nil {
-		if err := p.from.isOf(p.inputs, r); err != nil {
-			return v, err
-		}
-	}
 	in, err := p.from.inputsOf(p.inputs, r.Decision)
+	if err == nil && p.others != nil {
+		err = p.from.isOf(new(contracts.Reader), r)
+	}
 	if err != nil {
 		return v, fmt.Errorf("the arguments of an earlier call, which entry %d permitted: %w", r.Decision, err)
 	}

@@ -50,6 +50,7 @@ type flaws struct {
 	unrepresentable string // why a wrapped function's Go type cannot hold the arguments
 	fault           string // the context ended, or code of the caller's panicked
 	cause           error  // of the fault, if there is one
+	confirmed       bool   // that of a repeat: see call.unconfirmed
 	moved           int    // how often the log moved under it: see call.again
 }
 

@@ -52,6 +52,7 @@ type Draft struct {
 	Turn     bool                // Take must know the index; what is placed after the entry is judged by it
 	Balances []contracts.Balance // those that it reads or moves; Spent is not read
 	Nonces   []string            // of approvals that it uses
+	Asks     []string            // of approvals: whether they are used is what Take must know
 	Settles  uint64              // the index of the decision that it is the receipt of; 0: none
 	Others   bool                // that decision is another writer's, which is dead
 	Undo     func()              // takes back what Take did; nil: there is nothing but what Remembered has

@@ -50,7 +50,11 @@ func (sh *sharing) place(d Draft) (*Slot, error) {
 			if sh.withdraw(s) {
 				return nil, sh.log.Err()
 			}
-			<-s.done // the leader has it
+			select { // a leader has it, or has put it back meanwhile
+			case <-s.done:
+			case sh.lead <- struct{}{}:
+				sh.write()
+			}
 		}
 	}
 }
@@ -163,7 +167,7 @@ func (b *joint) write(slots []*Slot) error {
 func (b *joint) needsTurn(slots []*Slot) bool {
 	needs := false
 	for _, s := range slots {
-		needs = needs || s.draft.Turn || s.chain.unknown
+		needs = needs || s.draft.Turn || s.draft.Asks != nil || s.chain.unknown
 		for _, balance := range s.draft.Balances {
 			if n := b.moving[unspent(balance)]; n > 0 {
 				needs = true
@@ -184,8 +188,8 @@ func (b *joint) needsTurn(slots []*Slot) bool {
 func (b *joint) inTurn(slots []*Slot) (err error) {
 	state, err := b.writer.Turn(context.Background(), asked(slots))
 	if errors.Is(err, ErrMoved) { // there is none
-		b.slots = nil
-		return b.again(slots)
+		b.slots = slots
+		return b.again(nil)
 	}
 	if err != nil {
 		return err
@@ -230,7 +234,7 @@ func asked(slots []*Slot) (a Ask) {
 				a.Balances = append(a.Balances, x)
 			}
 		}
-		a.Nonces = append(a.Nonces, s.draft.Nonces...)
+		a.Nonces = append(append(a.Nonces, s.draft.Nonces...), s.draft.Asks...)
 	}
 	slices.Sort(a.Nonces)
 	a.Nonces = slices.Compact(a.Nonces)
@@ -328,6 +332,9 @@ func (b *joint) add(s *Slot) (refused, failed error) {
 	case end.Closed:
 		return ErrClosed, nil
 	case !d.Anywhere && end.Next != s.seq, !d.AnyTime && at < end.Time:
+		return ErrMoved, nil
+	}
+	if d.Settles != 0 && slices.Contains(b.change.Settled, d.Settles) {
 		return ErrMoved, nil
 	}
 	for _, nonce := range d.Nonces {
@@ -456,20 +463,20 @@ func (b *joint) undo() {
 // anywhere: they wait for another one.
 func (b *joint) again(rest []*Slot) error {
 	var keep []*Slot
+	others := slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.draft.Others })
 	for _, s := range b.slots {
-		if s.draft.Anywhere && !s.draft.Others {
-			keep = append(keep, s)
-		} else {
+		if !s.draft.Anywhere || s.draft.Others {
 			s.giveBack(ErrMoved)
+			continue
 		}
-	}
-	keep = append(keep, rest...)
-	for _, s := range keep {
+		if keep = append(keep, s); others { // who settled that decision first is to blame, and not s
+			continue
+		}
 		if s.tries++; s.tries > maxTries {
 			return fmt.Errorf("proofgraph: the store has refused an entry %d times: %w", maxTries, ErrMoved)
 		}
 	}
-	return b.later(keep)
+	return b.later(append(keep, rest...))
 }
 
 // later puts slots before all others that wait.

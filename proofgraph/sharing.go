@@ -40,6 +40,7 @@ type sharing struct {
 
 	waiting []*Slot // in the order in which they came; protected by log.mu
 
+	mark  Checkpoint                   // the store's, when the log was opened
 	found map[contracts.Digest]EntryAt // some of those that Find has found; protected by log.indexMu
 }
 
@@ -98,7 +99,7 @@ func (l *Log) openShared(ctx context.Context, s Shared, o Options, each func(Lin
 		if err != nil {
 			return err
 		}
-		l.marked = mark.Size
+		l.marked, l.sharing.mark = mark.Size, mark
 	}
 	l.size, err = s.Size(ctx)
 	return err
@@ -286,8 +287,9 @@ func (sh *sharing) leave(ctx context.Context) error {
 		if sh.left {
 			return nil
 		}
-		sh.left = true
-		return sh.writer.Leave(ctx)
+		err := sh.writer.Leave(ctx)
+		sh.left = err == nil
+		return err
 	})
 }
 
@@ -331,6 +333,9 @@ func (l *Log) grow(ctx context.Context) (err error) {
 			return err
 		}
 		tree.Append(e.Hash())
+		if mark := l.sharing.mark; tree.Size() == mark.Size && tree.Root() != mark.Root {
+			return errors.New("proofgraph: checkpoint: the store's last one is of other entries")
+		}
 	}
 	if tree.Size() != size {
 		return errors.New("proofgraph: checkpoint: the store has fewer entries than it says")
@@ -369,10 +374,19 @@ func (sh *sharing) put(ctx context.Context, c Change) error {
 		if state, err = sh.writer.Turn(ctx, Ask{}); err != nil {
 			continue
 		}
-		if err = b.adopt(nil, &state); err != nil {
-			return errors.Join(err, sh.writer.End(ctx, Change{}))
-		}
-		err = sh.writer.End(ctx, c)
+		err = func() (err error) {
+			ended := false
+			defer func() {
+				if !ended {
+					err = errors.Join(err, sh.writer.End(ctx, Change{}))
+				}
+			}()
+			if err := b.adopt(nil, &state); err != nil {
+				return err
+			}
+			ended = true
+			return sh.writer.End(ctx, c)
+		}()
 	}
 	return err
 }
@@ -384,6 +398,30 @@ func (l *Log) Refresh(ctx context.Context) error {
 		return nil
 	}
 	return l.sharing.alone(ctx, "refresh", func() error {
-		return l.sharing.follow(ctx, l.Chain(contracts.SessionKernel), l.sharing.each)
+		var bad error
+		each := func(x Line) error {
+			bad = l.sharing.each(x)
+			return bad
+		}
+		err := l.sharing.follow(ctx, l.Chain(contracts.SessionKernel), each)
+		if bad != nil { // the log goes on without this one
+			l.Seal(bad)
+		}
+		return err
+	})
+}
+
+// Confirm commits a change of nothing, and reads what others have added to the session "". So until
+// then nobody has found this log's writer dead. Over a store that is not [Shared] it does nothing.
+func (l *Log) Confirm(ctx context.Context) error {
+	if l.sharing == nil {
+		return nil
+	}
+	return l.sharing.alone(ctx, "confirm", func() error {
+		err := l.sharing.put(ctx, Change{})
+		if err != nil && ctx.Err() == nil {
+			l.Seal(err)
+		}
+		return err
 	})
 }

@@ -24,6 +24,9 @@ type Joined struct {
 	fold     *Fold      // of the policies
 	marks    past.Marks
 	sessions map[string]*readSession
+
+	policyMu sync.Mutex // held for moments, because a writer of the log waits for it; protects policies
+	policies []*contracts.PolicyRecord
 }
 
 // A readSession is what was read of one.
@@ -50,15 +53,26 @@ func NewJoined(
 
 // Policy notes a policy entry.
 func (j *Joined) Policy(r *contracts.PolicyRecord) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.fold.Policy(r)
+	j.policyMu.Lock()
+	defer j.policyMu.Unlock()
+	j.policies = append(j.policies, r)
+}
+
+// fresh folds the policies that are new.
+func (j *Joined) fresh() {
+	j.policyMu.Lock()
+	defer j.policyMu.Unlock()
+	for _, r := range j.policies {
+		j.fold.Policy(r)
+	}
+	j.policies = nil
 }
 
 // Read returns the marks by which a call in a session is judged, with parents at those indexes.
 func (j *Joined) Read(ctx context.Context, session string, parents []uint64) (bool, []string, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.fresh()
 	for _, index := range parents {
 		if err := j.entry(ctx, index); err != nil {
 			return false, nil, err
@@ -160,6 +174,9 @@ func (j *Joined) brings(s *readSession, st *contracts.Statement) (bool, []string
 	if !ok {
 		return false, nil, errors.New("a receipt of no decision of its session that lacks one")
 	}
-	delete(s.open, r.DecisionHash)
-	return j.fold.Brings(RunOf(r, call.tool, call.policy), j.read)
+	taints, labels, err := j.fold.Brings(RunOf(r, call.tool, call.policy), j.read)
+	if err == nil { // else it is read again
+		delete(s.open, r.DecisionHash)
+	}
+	return taints, labels, err
 }
