@@ -290,7 +290,10 @@ func (sh *shared) session(name string) *session {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s = sh.sessions[name]; s == nil {
-		s = &session{chain: sh.log.Chain(name), away: newOpenCalls()}
+		s = &session{chain: sh.log.Chain(name)}
+		if sh.joined {
+			s.away = newOpenCalls()
+		}
 		sh.sessions[name] = s
 	}
 	return s

@@ -211,7 +211,7 @@ func (c *call) join(d *proofgraph.Draft, p *placement) {
 	if p.d.Record.Reason == contracts.ReasonBudgetExceeded {
 		d.Balances = append(d.Balances, c.inputs.State.Budgets...)
 	}
-	if p.decided && len(c.inputs.Envelopes.Approvals) > 0 {
+	if p.decided && unasked(p.session.chain.Session()) && len(c.inputs.Envelopes.Approvals) > 0 {
 		d.Asks = c.presentedNonces()
 	}
 }
@@ -243,22 +243,17 @@ func (c *call) holds() bool {
 }
 
 // usedAsRecorded reports whether the requests of the presented approvals are used as the call was
-// judged. They may have been used in a session that this kernel does not read, or have been taken
-// to be by a call that was not written.
+// judged, in a session that this kernel does not read. They may have been used by another kernel,
+// or have been taken to be by a call that was not written.
 func (c *call) usedAsRecorded() bool {
-	if c.inputs.State.Used == nil { // nobody asked
+	used := c.inputs.State.Used
+	if used == nil || !unasked(c.drafts.decision.session.chain.Session()) {
 		return true
 	}
-	unread := unasked(c.drafts.decision.session.chain.Session())
-	for _, e := range c.inputs.Envelopes.Approvals {
-		digest := e.Digest()
-		nonces := noncesOf(&c.buffers.reader, []contracts.Envelope{e}, []contracts.Digest{digest})
-		used, listed := c.k.shared.used.has(nonces...), slices.Contains(*c.inputs.State.Used, digest)
-		if used && !listed || unread && listed && !used {
-			return false
-		}
-	}
-	return true
+	in := c.inputs
+	in.State = contracts.SessionState{Trust: in.State.Trust}
+	_, now, _ := c.policy.Decide(&in, c.state, &c.priors)
+	return now.Used != nil && slices.Equal(*now.Used, *used)
 }
 
 // unconfirmed reports whether a repeat has to be judged again: the outcome of another call is

@@ -16,6 +16,7 @@ import (
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/race"
 )
 
 func nothing(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, nil }
@@ -471,7 +472,9 @@ func TestMany(t *testing.T) {
 	}
 	more := heap() - start
 	t.Logf("%d KB for each open call", more/usualOpen>>10)
-	assert.Less(t, more, uint64(64<<20))
+	if !race.Enabled { // its frames are larger, and so are stacks
+		assert.Less(t, more, uint64(64<<20))
+	}
 	require.NoError(t, w.Desk.Close(context.Background()))
 	w.World.Close()
 	for range 200 {

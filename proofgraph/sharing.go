@@ -310,7 +310,14 @@ func (sh *sharing) alone(ctx context.Context, what string, do func() error) (err
 		return ctx.Err()
 	}
 	defer func() { <-sh.lead }()
-	if err = do(); errors.Is(err, ErrFenced) {
+	gone := true
+	defer func() { // a panic, or the end of the goroutine: what the writer has done is unknown
+		if gone {
+			sh.log.Seal(errGone)
+		}
+	}()
+	err = do()
+	if gone = false; errors.Is(err, ErrFenced) {
 		sh.log.Seal(err)
 	}
 	return err

@@ -235,6 +235,7 @@ func TestGoroutineEndsInTheMiddle(t *testing.T) {
 // Callers that wait for the first call of a key when its goroutine ends are told that its outcome
 // is unknown.
 func TestRepeatOfACallWhoseGoroutineEnds(t *testing.T) {
+	kerneltest.OneWriter(t, "a repeat commits too, and then its own goroutine may be the one that ends")
 	t.Parallel()
 	w := kerneltest.New(t)
 	hold, started := make(chan struct{}), make(chan struct{})
