@@ -26,14 +26,14 @@ func TestDefaults(t *testing.T) {
 		b := newBase(t, server(t))
 		b.exec("ALTER DATABASE " + b.name + " SET synchronous_commit = off")
 		b.exec("ALTER DATABASE " + b.name + " SET default_transaction_isolation = '" + isolation + "'")
-		b.exec("ALTER DATABASE " + b.name + " SET statement_timeout = '1ms'")
+		b.exec("ALTER DATABASE " + b.name + " SET statement_timeout = '2s'")
 		b.exec("ALTER DATABASE " + b.name + " SET idle_session_timeout = '1s'")
 		var all sync.WaitGroup
 		for i := range 3 {
 			s := b.store()
 			w := b.join(s)
-			for _, name := range []string{"synchronous_commit", "default_transaction_isolation"} {
-				want := map[string]string{"synchronous_commit": "on", "default_transaction_isolation": "read committed"}[name]
+			for name, want := range map[string]string{"synchronous_commit": "on",
+				"default_transaction_isolation": "read committed", "statement_timeout": "30s"} {
 				var is string
 				require.NoError(t, w.link.QueryRow(t.Context(), "SHOW "+name).Scan(&is))
 				assert.Equal(t, want, is)
