@@ -61,7 +61,6 @@ func endsInWait(t *sharedTrial) {
 	other := t.join(t.another())
 	for _, method := range []string{"Turn", "Put"} {
 		t.step = method + ": "
-		t.takeTurn(other, proofgraph.Ask{})
 		var (
 			ctx, cancel = context.WithCancel(t.ctx)
 			guess, c    = t.full("of a context that ends: " + method)
@@ -69,6 +68,7 @@ func endsInWait(t *sharedTrial) {
 			done        = make(chan struct{})
 			err         error
 		)
+		t.takeTurn(other, proofgraph.Ask{}) // last, because a store may end a turn that takes long
 		go func() {
 			defer close(done)
 			if method == "Turn" {

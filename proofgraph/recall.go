@@ -90,14 +90,14 @@ func (r *restoring) isOf(p *Prefix) error {
 }
 
 func (r *restoring) isGenesis(line contracts.Entry) error {
-	st, err := r.open(line)
+	st, err := openEntry(&r.reader, line)
 	if err != nil {
 		return err
 	}
 	if st.Genesis == nil {
 		return errors.New("genesis is the first entry and no other")
 	}
-	return r.begins(st)
+	return isFirst(st, r.origin)
 }
 
 // hasMark returns an error if the store's checkpoint, where that is of the prefix or a part of it,

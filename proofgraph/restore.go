@@ -68,71 +68,54 @@ func (r *restoring) run(p *Prefix) error {
 		}
 	}
 	r.index.expect(r.size - r.queue.size)
-	for r.queue.size < r.size {
-		c, err := r.read()
+	for line, err := range readAhead(r.ctx, r.store, r.queue.size, r.size) {
 		if err != nil {
 			return err
 		}
-		if c == nil {
-			continue
-		}
-		if err := r.condense(r.queue.size-1, c); err != nil {
-			return fmt.Errorf("entry %d: %w", r.queue.size-1, err)
+		if err := r.add(&line); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// read reads the lines up to the next condense entry, if its set is to be forgotten, and returns
-// that. It returns nil if there is none.
-func (r *restoring) read() (*contracts.Condense, error) {
-	l := r.Log
-	for e, err := range l.store.Entries(r.ctx, l.queue.size, r.size) {
-		if err != nil {
-			return nil, err
-		}
-		if l.queue.size == r.size {
-			return nil, errors.New("the store has more entries than it says")
-		}
-		at := l.queue.size
-		line, err := r.next(e)
-		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", at, err)
-		}
-		if err := r.each(line); err != nil {
-			return nil, err
-		}
-		if l.queue.size++; l.queue.size == r.mark.Size && l.tree.Root() != r.mark.Root {
-			return nil, errors.New("the store's checkpoint is of other entries")
-		}
-		if st := line.Statement; st != nil && st.Condense != nil && r.condensed != nil {
-			return st.Condense, nil
+// add adds the next line to the log. If it is a condense entry, its set may be forgotten.
+func (r *restoring) add(x *storedLine) error {
+	at := r.queue.size
+	line, err := r.next(x)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", at, err)
+	}
+	if err := r.each(line); err != nil {
+		return err
+	}
+	if r.queue.size++; r.queue.size == r.mark.Size && r.tree.Root() != r.mark.Root {
+		return errors.New("the store's checkpoint is of other entries")
+	}
+	if st := line.Statement; st != nil && st.Condense != nil && r.condensed != nil {
+		if err := r.condense(at, st.Condense); err != nil {
+			return fmt.Errorf("entry %d: %w", at, err)
 		}
 	}
-	if l.queue.size < r.size {
-		return nil, errors.New("the store has fewer entries than it says")
-	}
-	return nil, nil
+	return nil
 }
 
-// next reads the next line, checks that it follows from those before, and adds it to the log.
-func (r *restoring) next(e contracts.Entry) (Line, error) {
-	line := Line{Index: r.queue.size, Bytes: e, Tree: &r.tree}
+// next checks that a line follows from those before, and adds it to them.
+func (r *restoring) next(x *storedLine) (Line, error) {
+	line := Line{Index: r.queue.size, Bytes: x.bytes, Hash: x.hash, Stub: x.stub, Tree: &r.tree}
+	if x.err != nil {
+		return line, x.err
+	}
 	var h *contracts.Header
 	var closes bool
-	if contracts.IsStub(e) {
-		s, err := r.reader.Stub(e)
-		if err != nil {
-			return line, err
-		}
-		line.Stub, line.Hash = s, s.Entry
+	if s := x.stub; s != nil {
 		h = &contracts.Header{Lamport: s.Lamport, Parents: s.Parents, Seq: s.Seq, Session: s.Session, Time: s.Time}
 	} else {
-		st, err := r.open(e)
+		st, err := openEntry(&r.reader, x.bytes)
 		if err != nil {
 			return line, err
 		}
-		line.Statement, line.Hash, h, closes = st, e.Hash(), &st.Header, st.Close != nil
+		line.Statement, h, closes = st, &st.Header, st.Close != nil
 	}
 	if line.Index == 0 {
 		r.genesis = line.Hash
@@ -162,11 +145,7 @@ func (r *restoring) answer(line *Line, lamport uint64) {
 	}
 }
 
-// open reads an entry.
-func (r *restoring) open(e contracts.Entry) (*contracts.Statement, error) {
-	return openEntry(&r.reader, e)
-}
-
+// openEntry reads an entry.
 func openEntry(r *contracts.Reader, e contracts.Entry) (*contracts.Statement, error) {
 	sealed, bad := r.Open(e)
 	if bad != nil {
@@ -189,7 +168,7 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 		return errors.New("genesis is the first entry and no other")
 	}
 	if line.Index == 0 {
-		return r.begins(st)
+		return isFirst(st, r.origin)
 	}
 	lamport := c.lamport
 	r.parents = r.parents[:0]
@@ -228,9 +207,7 @@ func (r *restoring) follows(c *Chain, h *contracts.Header, line *Line) error {
 	return nil
 }
 
-// begins checks that genesis is that of the log.
-func (r *restoring) begins(st *contracts.Statement) error { return isFirst(st, r.origin) }
-
+// isFirst returns an error if a statement is not the genesis of the log with that origin.
 func isFirst(st *contracts.Statement, origin string) error {
 	if g := st.Genesis; g.Origin != origin {
 		return fmt.Errorf("origin: this store has the log %s, not %s: give the log its own store, "+
