@@ -367,7 +367,9 @@ func (c *call) place(p *placement) {
 	default:
 		p.slot = slot
 		if p.d.Record.Verdict == contracts.Allow {
-			p.session.past.Allow(&p.d.Record, c.inputs.Time, r.nonces)
+			if !sh.joined || !unasked(p.session.chain.Session()) { // who leads the log may read it
+				p.session.past.Allow(&p.d.Record, c.inputs.Time, r.nonces)
+			}
 			p.pending = p.session.start(&c.inputs, slot)
 		}
 		if p.d.Record.Verdict == contracts.Allow && sh.joined {
@@ -381,12 +383,12 @@ func (c *call) place(p *placement) {
 // callers. A call is stale if its policy or the trust state changed since it was judged: an entry
 // after a policy entry is judged by that policy, and one after a trust event under the state it
 // made. It is stale too if a call of another session has consumed one of its approvals.
-func (c *call) reserve(proofgraph.Place) error {
+func (c *call) reserve(at proofgraph.Place) error {
 	sh, r := c.k.shared, &c.reserved
 	if !c.k.judgesBy(c.policy, c.state) {
 		return errStale
 	}
-	if sh.joined && !c.holds() {
+	if sh.joined && !c.holds(at.Header().Time) {
 		return errStale
 	}
 	if len(r.nonces) > 0 && sh.used.has(r.nonces...) {
@@ -456,7 +458,11 @@ func (c *call) repeat(p *placement) (Decision, Receipt) {
 		}
 	}
 	if p.pending == nil {
-		return p.repeats.recall(context.WithoutCancel(c.ctx), c.priors.from, c.state)
+		trust := c.state
+		if c.k.shared.joined { // the key of the kernel that ran it may be new
+			trust = c.k.shared.trust.Load()
+		}
+		return p.repeats.recall(context.WithoutCancel(c.ctx), c.priors.from, trust)
 	}
 	if c.context.calls.holds(p.session, c.inputs.Idempotency) { // it would wait for itself
 		why := "idempotency: the key of the call that this one is made from"

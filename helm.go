@@ -348,6 +348,7 @@ type recording struct {
 	parents   []contracts.Digest
 	charges   []contracts.Charge           // of the call that it is the receipt of
 	take      func(proofgraph.Place) error // of an entry that settles nothing; may be nil
+	undo      func()                       // over a shared store: takes take back; may be nil
 	blobs     [][]byte
 	exact     bool   // over a shared store: it follows from the session's entries so far
 	decision  uint64 // over a shared store: the index of the decision that it is the receipt of
@@ -373,7 +374,7 @@ func (sh *shared) record(s *session, r *recording) (*proofgraph.Slot, error) {
 		r.bind()
 	}
 	at, _ := sh.clock(s) // it stands still if it fails
-	d := proofgraph.Draft{Chain: s.chain, Time: at, Parents: r.parents, Take: r.take, Write: r.write}
+	d := proofgraph.Draft{Chain: s.chain, Time: at, Parents: r.parents, Take: r.take, Write: r.write, Undo: r.undo}
 	if len(r.charges) > 0 || r.module != nil {
 		d.Take = r.settles
 	}

@@ -203,7 +203,7 @@ func balanceOf(c contracts.Charge) contracts.Balance {
 // join says what a decision follows from.
 func (c *call) join(d *proofgraph.Draft, p *placement) {
 	d.Anywhere = !p.decided || unasked(p.session.chain.Session())
-	d.AnyTime = !p.decided
+	d.AnyTime = d.Anywhere
 	d.Nonces = slices.Compact(slices.Sorted(slices.Values(c.reserved.nonces))) // two may approve one request
 	for _, charge := range c.reserved.charges {
 		d.Balances = append(d.Balances, balanceOf(charge))
@@ -219,19 +219,22 @@ func (c *call) join(d *proofgraph.Draft, p *placement) {
 // presentedNonces returns the nonces of the requests that the presented approvals answer.
 func (c *call) presentedNonces() (nonces []string) {
 	for _, e := range c.inputs.Envelopes.Approvals {
-		nonces = append(nonces, noncesOf(&c.buffers.reader, []contracts.Envelope{e}, []contracts.Digest{e.Digest()})...)
+		if a := approvalOf(&c.buffers.reader, e); a != nil {
+			nonces = append(nonces, a.Request.Nonce)
+		}
 	}
 	return nonces
 }
 
-// holds reports whether a call may be written as it was judged. A call that lost its budget is
-// judged again if the log has moved since, and a denial for want of a budget if a balance has.
-func (c *call) holds() bool {
+// holds reports whether a call may be written as it was judged, at that time. A call that lost its
+// budget is judged again if the log has moved since, and a denial for want of a budget if a balance
+// has.
+func (c *call) holds(at contracts.Time) bool {
 	d := &c.drafts.decision.d.Record
 	if c.reserved.lost {
 		return false
 	}
-	if c.drafts.decision.decided && !c.usedAsRecorded() {
+	if c.drafts.decision.decided && !c.judgedAlike(at) {
 		return false
 	}
 	if d.Reason != contracts.ReasonBudgetExceeded {
@@ -242,18 +245,56 @@ func (c *call) holds() bool {
 	})
 }
 
-// usedAsRecorded reports whether the requests of the presented approvals are used as the call was
-// judged, in a session that this kernel does not read. They may have been used by another kernel,
-// or have been taken to be by a call that was not written.
-func (c *call) usedAsRecorded() bool {
-	used := c.inputs.State.Used
-	if used == nil || !unasked(c.drafts.decision.session.chain.Session()) {
+// judgedAlike reports whether a call is judged at that time, and by the nonces that are used now,
+// as it was judged, and takes that judgement. Others may have used a nonce, or a call may have been
+// taken to use it that was not written; and entries of others can move the time in a session of
+// which nothing is asked.
+func (c *call) judgedAlike(at contracts.Time) bool {
+	p := c.drafts.decision
+	if !unasked(p.session.chain.Session()) { // nothing else of it can be asked for without its lock
+		return c.usedAsRecorded()
+	}
+	if at == c.inputs.Time && c.inputs.State.Used == nil {
 		return true
 	}
 	in := c.inputs
-	in.State = contracts.SessionState{Trust: in.State.Trust}
-	_, now, _ := c.policy.Decide(&in, c.state, &c.priors)
-	return now.Used != nil && slices.Equal(*now.Used, *used)
+	in.Time, in.State = at, contracts.SessionState{Trust: in.State.Trust}
+	record, state, why := c.policy.Decide(&in, c.state, &c.priors)
+	was := &p.d.Record
+	if record.Verdict != was.Verdict || record.Reason != was.Reason || record.Rule != was.Rule ||
+		!slices.EqualFunc(record.Charges, was.Charges, toOne) || !slices.Equal(record.Approvals, was.Approvals) ||
+		!equalUsed(state.Used, c.inputs.State.Used) {
+		return false
+	}
+	c.inputs.Time, c.inputs.State = at, state
+	p.d.Record, p.d.Pending, c.reserved.charges = record, why.Pending, record.Charges
+	return true
+}
+
+// toOne reports whether two charges are the same but for the balance before them.
+func toOne(a, b contracts.Charge) bool {
+	a.Before, b.Before = 0, 0
+	return a == b
+}
+
+// usedAsRecorded reports whether all approvals that the call was judged to have used are used.
+func (c *call) usedAsRecorded() bool {
+	if c.inputs.State.Used == nil {
+		return true
+	}
+	for _, e := range c.inputs.Envelopes.Approvals {
+		if !slices.Contains(*c.inputs.State.Used, e.Digest()) {
+			continue
+		}
+		if a := approvalOf(&c.buffers.reader, e); a == nil || !c.priors.Used(e.Digest(), &a.Request) {
+			return false
+		}
+	}
+	return true
+}
+
+func equalUsed(a, b *[]contracts.Digest) bool {
+	return (a == nil) == (b == nil) && (a == nil || slices.Equal(*a, *b))
 }
 
 // unconfirmed reports whether a repeat has to be judged again: the outcome of another call is
@@ -263,12 +304,12 @@ func (c *call) unconfirmed(p *placement) bool {
 	if !sh.joined || p.repeats == nil || c.flaws.confirmed {
 		return false
 	}
-	c.flaws.confirmed = true
 	if err := sh.log.Confirm(context.Background()); err != nil {
 		p.repeats, p.unread = nil, err
 		return false
 	}
 	p.stale = sh.trust.Load() != c.state
+	c.flaws.confirmed = !p.stale
 	return p.stale
 }
 
@@ -391,9 +432,6 @@ func (sh *shared) settleOne(ctx context.Context, index uint64) error {
 		return errors.New("no decision")
 	}
 	ref := contracts.Ref{Index: index, Hash: line.Hash()}
-	if found, err := sh.log.Find(ctx, ref); err != nil || !found {
-		return errors.Join(err, errOther)
-	}
 	receipt := receipts.Unknown(st.Decision, ref.Hash)
 	r := &recording{statement: contracts.Statement{Receipt: receipt}, parents: []contracts.Digest{ref.Hash},
 		charges: st.Decision.Charges, decision: index, dead: true}
@@ -403,7 +441,17 @@ func (sh *shared) settleOne(ctx context.Context, index uint64) error {
 		s.mu.Unlock()
 		return err
 	}
-	slot, err := sh.record(s, r)
+	err = proofgraph.ErrUnknownParent
+	var slot *proofgraph.Slot
+	for n := 0; n < maxMoved && err == proofgraph.ErrUnknownParent; n++ { // the log finds few at once
+		var found bool
+		if found, err = sh.log.Find(ctx, ref); err == nil && !found {
+			err = errOther
+		}
+		if err == nil {
+			slot, err = sh.record(s, r)
+		}
+	}
 	if err == nil && s.returned(index) {
 		if b := s.bindings[st.Decision.Idempotency]; b != nil && b.decision == index {
 			b.receipt = slot.Index()

@@ -118,14 +118,20 @@ func (l *policyLog) awaitDurable(policies ...contracts.Digest) error {
 }
 
 // recordPolicy signs the policy's entry, unless the log has it: there is one for each PolicyHash.
-// The store already has the documents of earlier entries. The caller holds policies.mu.
-func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) error) error {
+// The store already has the documents of earlier entries. Over a shared store the versions of the
+// new documents must not be lower than those that the log has there. If steps are not nil, they
+// count from the entry on. The caller holds policies.mu.
+func (sh *shared) recordPolicy(p *guardian.Policy, news []contracts.PolicyDocument, steps []swapStep) error {
 	l := sh.policies
 	if l.has(p) {
 		return nil
 	}
 	record := p.Record()
-	r := &recording{statement: contracts.Statement{Policy: &record}, take: take}
+	r := &recording{statement: contracts.Statement{Policy: &record}}
+	if steps != nil {
+		r.take = func(proofgraph.Place) error { sh.move(steps); return nil }
+		r.undo = sh.moveBack
+	}
 	l.known.Lock()
 	for i, d := range record.Documents {
 		if !l.documents[d.Digest] {
@@ -133,16 +139,16 @@ func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) e
 		}
 	}
 	l.known.Unlock()
-	if sh.joined {
+	if move := r.take; sh.joined {
 		r.take = func(at proofgraph.Place) error {
 			if l.has(p) { // another kernel has written it meanwhile
 				return errWritten
 			}
-			if err := l.checkVersions(base(record.Documents)); err != nil {
+			if err := l.checkVersions(news); err != nil {
 				return err
 			}
-			if take != nil {
-				return take(at)
+			if move != nil {
+				return move(at)
 			}
 			return nil
 		}
@@ -152,8 +158,8 @@ func (sh *shared) recordPolicy(p *guardian.Policy, take func(proofgraph.Place) e
 	defer s.mu.Unlock()
 	slot, err := sh.record(s, r)
 	if err == errWritten {
-		if take != nil {
-			return take(proofgraph.Place{})
+		if steps != nil {
+			sh.move(steps)
 		}
 		return nil
 	}
@@ -179,7 +185,7 @@ func (k *Kernel) begin() error {
 		return err
 	}
 	k.stack.Store(&stack{policy: p})
-	if err := sh.recordPolicy(p, nil); err != nil {
+	if err := sh.recordPolicy(p, p.Record().Documents, nil); err != nil {
 		return err
 	}
 	return sh.policies.awaitDurable(p.Hash())
@@ -297,11 +303,11 @@ func (k *Kernel) enact(p *guardian.Policy, done <-chan struct{}) ([]contracts.Di
 		sh.move(steps)
 	}
 	for i, p := range fresh {
-		var take func(proofgraph.Place) error
+		var last []swapStep
 		if i == len(fresh)-1 {
-			take = func(proofgraph.Place) error { sh.move(steps); return nil }
+			last = steps
 		}
-		if err := sh.recordPolicy(p, take); err != nil {
+		if err := sh.recordPolicy(p, base(p.Record().Documents), last); err != nil {
 			return nil, err
 		}
 	}
@@ -350,6 +356,10 @@ func (sh *shared) move(steps []swapStep) {
 	}
 	sh.epoch.Add(1)
 }
+
+// moveBack takes move back. The stacks count from an epoch that is not there again, so those before
+// them do.
+func (sh *shared) moveBack() { sh.epoch.Add(^uint64(0)) }
 
 // Narrow returns a kernel that judges by the stack of k and after it one more overlay: a document
 // of layer P2, written for one task, one session, one caller. An overlay can only deny, so k allows
@@ -421,7 +431,7 @@ func (k *Kernel) narrow(overlay contracts.Document) (n *Kernel, policy contracts
 		if err := l.checkVersions(documents[len(documents)-1:]); err != nil { // those of k are in force
 			return nil, policy, err
 		}
-		if err := sh.recordPolicy(p, nil); err != nil {
+		if err := sh.recordPolicy(p, documents[len(documents)-1:], nil); err != nil {
 			return nil, policy, err
 		}
 		n := &Kernel{shared: sh, parent: k, overlays: append(slices.Clone(k.overlays), overlay)}

@@ -200,16 +200,28 @@ func noncesOf(r *contracts.Reader, presented []contracts.Envelope, counted []con
 		if !slices.Contains(counted, e.Digest()) {
 			continue
 		}
-		if sealed, err := r.Open(e); err == nil { // the guardian verified it before
-			if a, err := sealed.Approval(); err == nil {
-				nonces = append(nonces, a.Request.Nonce)
-			}
+		if a := approvalOf(r, e); a != nil {
+			nonces = append(nonces, a.Request.Nonce)
 		}
 	}
 	if len(nonces) < len(counted) {
 		return nil
 	}
 	return nonces
+}
+
+// approvalOf returns what an envelope says, which the guardian has verified, or nil if it is no
+// approval.
+func approvalOf(r *contracts.Reader, e contracts.Envelope) *contracts.Approval {
+	sealed, err := r.Open(e)
+	if err != nil {
+		return nil
+	}
+	a, err := sealed.Approval()
+	if err != nil {
+		return nil
+	}
+	return a
 }
 
 // A logReader reads entries and blobs back. The store is not trusted to return the same bytes,

@@ -393,7 +393,12 @@ func (c *call) follow() {
 	for i, p := range c.parents {
 		_, ok := c.k.shared.log.Lookup(p)
 		if !ok && c.k.shared.joined {
-			ok, _ = c.k.shared.log.Find(context.Background(), contracts.Ref{Index: c.ancestors[i], Hash: p})
+			var err error
+			ok, err = c.k.shared.log.Find(context.Background(), contracts.Ref{Index: c.ancestors[i], Hash: p})
+			if err != nil {
+				c.fail("after: the store cannot be read", err)
+				break
+			}
 		}
 		if !ok {
 			c.unknown()

@@ -163,6 +163,12 @@ var brokenSessions = []sharedBreaches{
 	{"the larger checkpoint stays", []sharedBreach{
 		{"keeps the later one", remembered(func(_, next []byte) []byte { return next })},
 		{"keeps the first one", remembered(func(kept, _ []byte) []byte { return kept })},
+		{"keeps the later one of a size", remembered(func(kept, next []byte) []byte {
+			if sizeOf(next) < sizeOf(kept) {
+				return kept
+			}
+			return next
+		})},
 		{"keeps the first one of a size", remembered(func(kept, next []byte) []byte {
 			if sizeOf(next) > sizeOf(kept) {
 				return next

@@ -120,6 +120,7 @@ func largerStays(t *sharedTrial) {
 	for i, checkpoint := range [][]byte{
 		[]byte("no checkpoint"), []byte("nor this"), {}, t.checkpointOf(0, "none"), []byte("nor that"),
 		t.checkpointOf(9, "a"), t.checkpointOf(8, "b"), t.checkpointOf(10, "c"), t.checkpointOf(9, "d"),
+		append(t.checkpointOf(10, "c"), "— w.example AAAAAAAA\n"...), t.checkpointOf(10, "c"),
 		[]byte("no checkpoint"), t.checkpointOf(0, "none"), t.checkpointOf(10, "e"), nil, t.checkpointOf(2, "f"),
 		t.checkpointOf(1<<33, "g"), t.checkpointOf(10, "h"), {},
 	} {

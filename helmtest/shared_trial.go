@@ -1,6 +1,7 @@
 package helmtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +183,8 @@ func (t *sharedTrial) moved(err error, c proofgraph.Change) {
 // wrote adds a change to the twin.
 func (t *sharedTrial) wrote(c proofgraph.Change) {
 	b := c.Batch
-	if sizeOf(b.Checkpoint) < sizeOf(t.twin.checkpoint) {
+	kept, size := t.twin.checkpoint, sizeOf(b.Checkpoint)
+	if size < sizeOf(kept) || size > 0 && bytes.HasPrefix(kept, b.Checkpoint) {
 		b.Checkpoint = nil
 	}
 	for i, name := range c.Of {

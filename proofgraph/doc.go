@@ -57,8 +57,8 @@
 // A log can also be ended in good order: Draft.End says that an entry is the last one, and the log
 // is sealed when that is durable.
 //
-// Open reads each entry once, in a goroutine that ends with it. It checks form, order and links, and
-// the store's checkpoint against the entries, so that it notices a store that lost or exchanged
+// Open reads each entry once, in a goroutine that ends with it. It checks form, order and links,
+// and the store's checkpoint against the entries, so that it notices a store that lost or exchanged
 // entries below the checkpoint. It verifies no signature: that is for a reader who does not trust
 // the store.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
@@ -14,6 +15,8 @@ const (
 	maxTries  = 16 // of an entry that may stand anywhere
 	maxMoving = 64 // batches in which a balance takes turns after another writer has moved it
 	maxBlobs  = 16 << 20
+
+	maxSigning = time.Second // about how long a turn signs, which is of all processes
 )
 
 // place has the leader write an entry, and waits until it is durable. While it waits it may be the
@@ -200,7 +203,10 @@ func (b *joint) inTurn(slots []*Slot) (err error) {
 			err = errors.Join(err, b.writer.End(context.Background(), Change{}))
 		}
 	}()
-	if err := b.adopt(slots, &state); err != nil {
+	if err := b.adopt(slots, &state); errors.As(err, new(*unreadError)) {
+		b.slots = slots
+		return b.again(nil)
+	} else if err != nil {
 		return err
 	}
 	rest, err := b.compose(slots)
@@ -290,8 +296,10 @@ func (b *joint) compose(slots []*Slot) (rest []*Slot, err error) {
 	b.slots, b.change, b.ends, b.before, b.bytes, b.blobs = nil, Change{}, map[*Chain]End{}, nil, 0, 0
 	b.guess = State{Kernel: b.log.Chain(contracts.SessionKernel).next, Sessions: map[string]End{}}
 	b.change.Sessions = map[string]End{}
+	began := time.Now()
 	for i, s := range slots {
-		if b.bytes > maxBatchBytes || b.blobs > maxBlobs {
+		slow := b.turn != nil && len(b.slots) > 0 && time.Since(began) > maxSigning
+		if b.bytes > maxBatchBytes || b.blobs > maxBlobs || slow {
 			rest = slots[i:]
 			break
 		}
@@ -460,16 +468,17 @@ func (b *joint) undo() {
 }
 
 // again returns slots to their callers that were not written in a turn, but those that stand
-// anywhere: they wait for another one.
+// anywhere: they wait for another one. If there are receipts of others' decisions, one of these was
+// written by another process first: they are returned, and the rest waits.
 func (b *joint) again(rest []*Slot) error {
 	var keep []*Slot
 	others := slices.ContainsFunc(b.slots, func(s *Slot) bool { return s.draft.Others })
 	for _, s := range b.slots {
-		if !s.draft.Anywhere || s.draft.Others {
+		if s.draft.Others || !others && !s.draft.Anywhere {
 			s.giveBack(ErrMoved)
 			continue
 		}
-		if keep = append(keep, s); others { // who settled that decision first is to blame, and not s
+		if keep = append(keep, s); others {
 			continue
 		}
 		if s.tries++; s.tries > maxTries {

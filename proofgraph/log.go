@@ -277,7 +277,7 @@ func (l *Log) hasNote(ctx context.Context, c Checkpoint) bool {
 	l.mu.Lock()
 	marked := l.marked
 	l.mu.Unlock()
-	if marked != c.Size {
+	if l.sharing == nil && marked != c.Size {
 		return false
 	}
 	stored, err := l.store.Checkpoint(ctx)
@@ -288,7 +288,8 @@ func (l *Log) hasNote(ctx context.Context, c Checkpoint) bool {
 // the store has, while no checkpoint is made, and stores the note that edit returns. That must have
 // the same three lines. An error of edit is one of Annotate, and nothing is stored; nor is anything
 // if edit returns the same note. If storing fails the log is sealed. ctx is not checked any more
-// once edit has returned.
+// once edit has returned. Over a [Shared] store, which others may write a checkpoint to meanwhile,
+// edit is called again until it returns the note that the store has.
 func (l *Log) Annotate(ctx context.Context, edit func(note []byte) ([]byte, error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -302,31 +303,43 @@ func (l *Log) Annotate(ctx context.Context, edit func(note []byte) ([]byte, erro
 	if err := l.Err(); err != nil {
 		return err
 	}
+	for range maxTries {
+		same, err := l.annotate(ctx, edit)
+		if same || err != nil || l.sharing == nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+	return errors.New("proofgraph: annotate: others have replaced the checkpoint each time")
+}
+
+// annotate reports whether edit has returned the note that the store has.
+func (l *Log) annotate(ctx context.Context, edit func(note []byte) ([]byte, error)) (same bool, err error) {
 	note, err := l.store.Checkpoint(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if note == nil {
-		return errors.New("proofgraph: annotate: the log has no checkpoint")
+		return false, errors.New("proofgraph: annotate: the log has no checkpoint")
 	}
 	was, _, err := ParseCheckpoint(note)
 	if err != nil {
-		return err
+		return false, err
 	}
 	next, err := edit(bytes.Clone(note))
 	if err != nil {
-		return err
+		return false, err
 	}
 	c, _, err := ParseCheckpoint(next)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case c.Origin != was.Origin || c.Size != was.Size || c.Root != was.Root:
-		return errors.New("proofgraph: annotate: the note is of another checkpoint")
+		return false, errors.New("proofgraph: annotate: the note is of another checkpoint")
 	case bytes.Equal(next, note):
-		return nil
+		return true, nil
 	}
-	return l.storeNote(c.Note, c.Size)
+	return false, l.storeNote(c.Note, c.Size)
 }
 
 // storeNote makes a checkpoint of that size the latest one.

@@ -110,8 +110,8 @@ type End struct {
 // A Change is a batch, and what the log holds after it.
 type Change struct {
 	// Batch is what is written. Its At is not read. Of two checkpoints the store keeps the one of
-	// the larger size; of one size, the later one. Bytes that are no checkpoint are as one of size
-	// 0.
+	// the larger size; of one size, the later one, unless the earlier one begins with it: then that
+	// is the same one with lines of witnesses. Bytes that are no checkpoint are as one of size 0.
 	Batch
 
 	Of       []string            // the session of each entry of the batch; their seqs end before End.Next

@@ -139,7 +139,7 @@ func (sh *sharing) follow(ctx context.Context, c *Chain, each func(Line) error) 
 	var reader contracts.Reader
 	for p, err := range sh.store.Session(ctx, c.session, c.seen.Next) {
 		if err != nil {
-			return fmt.Errorf("proofgraph: follow: %w", err)
+			return fmt.Errorf("proofgraph: follow: %w", &unreadError{err})
 		}
 		end := c.seen
 		line, err := sh.line(&reader, c.session, &end, p)
@@ -164,6 +164,11 @@ func (sh *sharing) follow(ctx context.Context, c *Chain, each func(Line) error) 
 	c.unknown = false
 	return nil
 }
+
+// An unreadError is an error of a store that was read.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
 
 // line reads an entry of a session, and checks that it follows from the one before.
 func (sh *sharing) line(r *contracts.Reader, session string, end *End, p Placed) (Line, error) {
@@ -283,22 +288,26 @@ func (l *Log) Leave(ctx context.Context) error {
 }
 
 func (sh *sharing) leave(ctx context.Context) error {
-	return sh.alone(ctx, "leave", func() error {
-		if sh.left {
-			return nil
-		}
-		err := sh.writer.Leave(ctx)
-		sh.left = err == nil
-		return err
-	})
+	return sh.alone(ctx, "leave", func() error { return sh.leaveNow(ctx) })
+}
+
+func (sh *sharing) leaveNow(ctx context.Context) error {
+	if sh.left {
+		return nil
+	}
+	err := sh.writer.Leave(ctx)
+	sh.left = err == nil
+	return err
 }
 
 // leaveSoon leaves a store that nothing is written to any more, so that others do not wait for what
 // it has open.
 func (sh *sharing) leaveSoon() {
-	ctx, stop := context.WithTimeout(context.Background(), keys.Patience)
-	defer stop()
-	_ = sh.leave(ctx) // else it is found dead
+	_ = sh.alone(context.Background(), "leave", func() error { // else it is found dead
+		ctx, stop := context.WithTimeout(context.Background(), keys.Patience)
+		defer stop()
+		return sh.leaveNow(ctx)
+	})
 }
 
 // alone does what the leader alone may do. If a writer is fenced the log is sealed.
@@ -359,6 +368,9 @@ func (sh *sharing) storeNote(note []byte, size uint64) error {
 	ctx := context.Background()
 	return sh.alone(ctx, "checkpoint", func() error {
 		err := sh.put(ctx, Change{Batch: Batch{Checkpoint: note}})
+		if errors.As(err, new(*unreadError)) {
+			return err
+		}
 		if err != nil {
 			sh.log.Seal(err)
 			return sh.log.Err()
@@ -371,7 +383,7 @@ func (sh *sharing) storeNote(note []byte, size uint64) error {
 	})
 }
 
-// put writes a change that says nothing of the log.
+// put writes a change that says nothing of the log. After an unreadError nothing was written.
 func (sh *sharing) put(ctx context.Context, c Change) error {
 	guess := State{Kernel: sh.log.Chain(contracts.SessionKernel).Next()}
 	_, err := sh.writer.Put(ctx, guess, c)
@@ -382,18 +394,17 @@ func (sh *sharing) put(ctx context.Context, c Change) error {
 			continue
 		}
 		err = func() (err error) {
-			ended := false
 			defer func() {
-				if !ended {
-					err = errors.Join(err, sh.writer.End(ctx, Change{}))
+				if ended := sh.writer.End(ctx, Change{}); ended != nil {
+					err = ended
 				}
 			}()
-			if err := b.adopt(nil, &state); err != nil {
-				return err
-			}
-			ended = true
-			return sh.writer.End(ctx, c)
+			return b.adopt(nil, &state)
 		}()
+		if err == nil {
+			guess.Kernel = state.Kernel
+			_, err = sh.writer.Put(ctx, guess, c)
+		}
 	}
 	return err
 }
@@ -426,7 +437,7 @@ func (l *Log) Confirm(ctx context.Context) error {
 	}
 	return l.sharing.alone(ctx, "confirm", func() error {
 		err := l.sharing.put(ctx, Change{})
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !errors.As(err, new(*unreadError)) {
 			l.Seal(err)
 		}
 		return err

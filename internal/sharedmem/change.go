@@ -1,6 +1,7 @@
 package sharedmem
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,8 +81,13 @@ func (s *Store) write(w *writer, c proofgraph.Change, known map[contracts.Balanc
 
 	b := c.Batch
 	b.At = s.size
-	if marked := sizeOf(b.Checkpoint); b.Checkpoint == nil || marked < s.marked {
-		b.Checkpoint = nil
+	kept, err := s.log.Checkpoint(context.Background())
+	if err != nil {
+		return 0, err
+	}
+	marked := sizeOf(b.Checkpoint)
+	if b.Checkpoint == nil || marked < s.marked || marked > 0 && bytes.HasPrefix(kept, b.Checkpoint) {
+		b.Checkpoint = nil // or it is there, with lines of witnesses
 	} else {
 		s.marked = marked
 	}

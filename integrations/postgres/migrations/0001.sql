@@ -148,8 +148,10 @@ BEGIN
 
 	UPDATE log SET
 		size = _at + cardinality(e_body),
-		checkpoint = CASE WHEN _checkpoint_size >= checkpoint_size THEN coalesce(_checkpoint, checkpoint)
-			ELSE checkpoint END,
+		checkpoint = CASE WHEN _checkpoint_size < checkpoint_size THEN checkpoint
+			WHEN _checkpoint_size > 0 AND substring(checkpoint FROM 1 FOR length(_checkpoint)) = _checkpoint
+			THEN checkpoint -- the same one, with lines of witnesses
+			ELSE coalesce(_checkpoint, checkpoint) END,
 		checkpoint_size = CASE WHEN _checkpoint IS NULL THEN checkpoint_size
 			ELSE greatest(_checkpoint_size, checkpoint_size) END
 	WHERE id = _log AND size = _at;
