@@ -75,7 +75,7 @@ api:
 measures:
 	go test ./internal/check -run 'TestMeasures|TestTrace' -count 1 -v
 
-# That of years plays one year of its five.
+# That of years plays one year of its five; that of replicas says so if there is no PostgreSQL server.
 examples:
 	@examples=0; \
 	for main in examples/*/main.go; do \
