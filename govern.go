@@ -131,10 +131,11 @@ func (k *Kernel) OpenBundle(signed contracts.Envelope, doc contracts.Document) (
 		return contracts.Document{}, errNoKernel
 	}
 	// The trust state of a sealed kernel may be one that the log does not have.
-	if err := k.shared.log.Err(); err != nil && !errors.Is(err, errClosed) {
-		return contracts.Document{}, err
+	err := k.shared.log.Err()
+	if err == nil {
+		err = k.shared.log.Refresh(context.Background())
 	}
-	if err := k.shared.log.Refresh(context.Background()); err != nil {
+	if err != nil && !errors.Is(err, errClosed) {
 		return contracts.Document{}, err
 	}
 	return registry.OpenBundle(k.shared.trust.Load(), signed, doc)

@@ -288,7 +288,7 @@ func (l *Log) Leave(ctx context.Context) error {
 }
 
 func (sh *sharing) leave(ctx context.Context) error {
-	return sh.alone(ctx, "leave", func() error { return sh.leaveNow(ctx) })
+	return sh.led(ctx, "leave", func() error { return sh.leaveNow(ctx) })
 }
 
 func (sh *sharing) leaveNow(ctx context.Context) error {
@@ -303,15 +303,26 @@ func (sh *sharing) leaveNow(ctx context.Context) error {
 // leaveSoon leaves a store that nothing is written to any more, so that others do not wait for what
 // it has open.
 func (sh *sharing) leaveSoon() {
-	_ = sh.alone(context.Background(), "leave", func() error { // else it is found dead
+	_ = sh.led(context.Background(), "leave", func() error { // else it is found dead
 		ctx, stop := context.WithTimeout(context.Background(), keys.Patience)
 		defer stop()
 		return sh.leaveNow(ctx)
 	})
 }
 
-// alone does what the leader alone may do. If a writer is fenced the log is sealed.
-func (sh *sharing) alone(ctx context.Context, what string, do func() error) (err error) {
+// alone does what the leader alone may do, unless the log is sealed: it does not go on with what an
+// append that failed may have written.
+func (sh *sharing) alone(ctx context.Context, what string, do func() error) error {
+	return sh.led(ctx, what, func() error {
+		if err := sh.log.Err(); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// led does something as the leader. If the writer is fenced the log is sealed.
+func (sh *sharing) led(ctx context.Context, what string, do func() error) (err error) {
 	defer contain.Error(&err, "proofgraph: "+what+": the store")
 	select {
 	case sh.lead <- struct{}{}:
