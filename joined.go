@@ -298,17 +298,25 @@ func equalUsed(a, b *[]contracts.Digest) bool {
 }
 
 // unconfirmed reports whether a repeat has to be judged again: the outcome of another call is
-// returned only after a commit of this kernel's own, which shows what trust events there are.
+// returned only after a commit of this kernel's own, which shows what trust events there are, and
+// of a session that nobody has closed.
 func (c *call) unconfirmed(p *placement) bool {
 	sh := c.k.shared
 	if !sh.joined || p.repeats == nil || c.flaws.confirmed {
 		return false
 	}
-	if err := sh.log.Confirm(context.Background()); err != nil {
+	closed, err := false, sh.log.Confirm(context.Background())
+	if err == nil {
+		p.session.mu.Lock()
+		err = sh.look(p.session)
+		closed = p.session.chain.Closed()
+		p.session.mu.Unlock()
+	}
+	if err != nil {
 		p.repeats, p.unread = nil, err
 		return false
 	}
-	p.stale = sh.trust.Load() != c.state
+	p.stale = closed || sh.trust.Load() != c.state
 	c.flaws.confirmed = !p.stale
 	return p.stale
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/kerneltest"
@@ -27,7 +28,9 @@ func TestSealedLogReadsNothing(t *testing.T) {
 	lost := errors.New("connection lost")
 	store.Hook(sharedmem.Hooks{After: func(context.Context, sharedmem.Op, error) error { return lost }})
 	record := kerneltest.Compile(t, kerneltest.Policy).Record()
-	event := func(proofgraph.Place) (*contracts.Statement, error) { return &contracts.Statement{Policy: &record}, nil }
+	event := func(proofgraph.Place) (*contracts.Statement, error) {
+		return &contracts.Statement{Policy: &record}, nil
+	}
 	c := l.Chain(contracts.SessionKernel)
 	slot, err := l.Place(proofgraph.Draft{Chain: c, Time: c.Time(), Write: event})
 	if err == nil {
@@ -42,4 +45,22 @@ func TestSealedLogReadsNothing(t *testing.T) {
 	require.ErrorIs(t, l.Confirm(ctx), proofgraph.ErrSealed)
 	assert.Equal(t, before, read)
 	require.NoError(t, l.Leave(ctx))
+}
+
+// A repeat gets no output of a session that another kernel has closed.
+func TestRepeatAfterClose(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2, kerneltest.Policy, func(o *helm.Options) { o.Keep.Outputs = true })
+	once := func(in *helm.Intent) { in.Idempotency = "once" }
+	d, _ := f.call(f.kernels[0], "chat", once)
+	require.NoError(t, d.Err())
+	d, r := f.call(f.kernels[0], "chat", once)
+	require.NoError(t, d.Err())
+	require.NotEmpty(t, r.Output)
+	require.NoError(t, f.kernels[1].CloseSession(context.Background(), "chat"))
+	d, r = f.call(f.kernels[0], "chat", once)
+	assert.Equal(t, contracts.ReasonSessionClosed, d.Reason)
+	assert.Equal(t, contracts.Denied, r.Record.Outcome)
+	assert.Empty(t, r.Output)
+	f.verified(f.kernels[0])
 }
