@@ -5,7 +5,7 @@ SHELL := bash
 ifeq ($(filter oneshell,$(.FEATURES)),)
 $(error GNU make 3.82 or newer is needed: an older one ignores .SHELLFLAGS, and would go on after failures)
 endif
-.PHONY: test short shared race lint fuzz bench api measures examples modules tidy vuln suite pages clients
+.PHONY: test short shared postgres race lint fuzz bench api measures examples modules tidy vuln suite pages clients
 
 # Tools are pinned, and are built outside this module: go.mod does not name them.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -28,6 +28,15 @@ short:
 # stores that a kernel has for itself.
 shared:
 	HELM_TEST_STORE=shared go test -count 1 -vet=off . $$(go list ./internal/acceptance/... | grep -v -e /letgo$$ -e /bench$$)
+
+# The short ones of these over PostgreSQL, with a file of integrations/postgres laid over
+# internal/kerneltest: this module does not name the driver. A server is started for each package.
+# Left out are tests of thousands of appends, and packages whose clock is that of synctest (waiting)
+# or that make stores of their own (replicas, letgo, bench).
+postgres:
+	HELM_TEST_STORE=postgres go test -overlay integrations/postgres/testdata/overlay.json -short -count 1 -vet=off \
+		-skip '^(TestHammer|TestRotateAtRandom|TestSignerFailsAtEverySignature)$$' \
+		. $$(go list ./internal/acceptance/... | grep -v -e /letgo$$ -e /bench$$ -e /replicas$$ -e /waiting$$)
 
 # Without internal/check, which reads files and runs the go command; lint has vetted. The modules
 # below this one are raced by themselves: see modules.

@@ -37,6 +37,7 @@ type answered struct {
 // synctest: if every goroutine waits for another, the test fails at once.
 func withRoom(t *testing.T, room int, f func(w *callers)) {
 	t.Helper()
+	kerneltest.OneWriter(t, "its store blocks, and calls of a session wait for a lock, which synctest does not see")
 	synctest.Test(t, func(t *testing.T) {
 		w := &callers{blocking: &kerneltest.BlockingStore{}}
 		w.World = kerneltest.New(t, func(o *helm.Options) {

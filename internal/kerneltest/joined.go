@@ -6,12 +6,20 @@ import (
 	"os"
 	"testing"
 
-	"github.com/helmkernel/helm/internal/sharedmem"
 	"github.com/helmkernel/helm/proofgraph"
 )
 
 // joined reports whether worlds are made over a store that several logs write to.
-var joined = os.Getenv("HELM_TEST_STORE") == "shared"
+var joined = os.Getenv("HELM_TEST_STORE") != ""
+
+// Joined reports whether worlds are made over a store that several logs write to.
+func Joined() bool { return joined }
+
+func init() {
+	if name := os.Getenv("HELM_TEST_STORE"); joined && name != several {
+		panic("HELM_TEST_STORE is " + name + ", and these tests were built for " + several)
+	}
+}
 
 // A JoinedStore is a FaultyStore over a proofgraph.Shared: a batch of a writer is an Append.
 type JoinedStore struct {
@@ -21,8 +29,9 @@ type JoinedStore struct {
 }
 
 // OnJoined makes a store that several logs write to.
-func OnJoined() (*FaultyStore, proofgraph.Shared) {
-	s := sharedmem.New()
+func OnJoined(t testing.TB) (*FaultyStore, proofgraph.Shared) {
+	t.Helper()
+	s := openSeveral(t)
 	f := &FaultyStore{Store: s}
 	return f, JoinedStore{f, s, new([]proofgraph.Writer)}
 }

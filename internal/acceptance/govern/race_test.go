@@ -135,6 +135,7 @@ func (f *fading) Err() (err error) {
 // caller is told of either before. A context that ends before the event has its place leaves
 // nothing; one that ends later changes nothing.
 func TestGovernBeforeASlowStore(t *testing.T) {
+	kerneltest.OneWriter(t, "its store blocks")
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := new(kerneltest.BlockingStore)

@@ -205,6 +205,7 @@ func (c *counting) Append(ctx context.Context, b proofgraph.Batch) error {
 
 // A bundle that is part of every task's stack is stored once.
 func TestNarrowStoresDocumentsOnce(t *testing.T) {
+	kerneltest.OneWriter(t, "its store looks at batches")
 	t.Parallel()
 	store := &counting{times: map[contracts.Digest]int{}}
 	w := kerneltest.New(t, func(o *helm.Options) { store.Store = o.Store; o.Store = store })
