@@ -137,6 +137,7 @@ func (l *Log) Follow(ctx context.Context, c *Chain, each func(Line) error) error
 func (sh *sharing) follow(ctx context.Context, c *Chain, each func(Line) error) (err error) {
 	defer contain.Error(&err, "proofgraph: follow: the store")
 	var reader contracts.Reader
+	there := c.Next()
 	for p, err := range sh.store.Session(ctx, c.session, c.seen.Next) {
 		if err != nil {
 			return fmt.Errorf("proofgraph: follow: %w", &unreadError{err})
@@ -158,6 +159,10 @@ func (sh *sharing) follow(ctx context.Context, c *Chain, each func(Line) error) 
 			c.setEnd(end)
 		}
 		sh.log.mu.Unlock()
+	}
+	if c.seen.Next < there {
+		return fmt.Errorf("proofgraph: follow: the store says that the session %q has %d entries, and has %d",
+			c.session, there, c.seen.Next)
 	}
 	sh.log.mu.Lock()
 	defer sh.log.mu.Unlock()

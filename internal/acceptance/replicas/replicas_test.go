@@ -76,15 +76,35 @@ func (f *fleet) call(k *helm.Kernel, session string, change ...func(*helm.Intent
 	return k.Guard(context.Background(), in)
 }
 
-// verified verifies a pack of the log, with replay.
-func (f *fleet) verified(k *helm.Kernel) evidence.Report {
+// pack returns a pack of the log, to a checkpoint of now.
+func (f *fleet) pack(k *helm.Kernel) []byte {
 	f.Helper()
 	ctx := context.Background()
 	_, err := k.Checkpoint(ctx)
 	require.NoError(f, err)
 	var pack bytes.Buffer
-	require.NoError(f, evidence.Write(ctx, &pack, f.store, f.options.Key))
-	r, err := evidence.Verify(ctx, bytes.NewReader(pack.Bytes()), int64(pack.Len()),
+	require.NoError(f, evidence.Write(ctx, &pack, f.options.Store, f.options.Key))
+	return pack.Bytes()
+}
+
+// verified verifies a pack of the log, with replay.
+func (f *fleet) verified(k *helm.Kernel) evidence.Report {
+	f.Helper()
+	return f.verifies(k, f.pack(k))
+}
+
+// agreed is verified, and the second implementation comes to the same.
+func (f *fleet) agreed(k *helm.Kernel) evidence.Report {
+	f.Helper()
+	pack := f.pack(k)
+	r := f.verifies(k, pack)
+	kerneltest.MustAgree(f.T, pack, k.Trust(), r)
+	return r
+}
+
+func (f *fleet) verifies(k *helm.Kernel, pack []byte) evidence.Report {
+	f.Helper()
+	r, err := evidence.Verify(context.Background(), bytes.NewReader(pack), int64(len(pack)),
 		evidence.Options{Trust: k.Trust(), Origin: kerneltest.Origin})
 	require.NoError(f, err)
 	require.True(f, r.Success(evidence.Logged), "%v", r)
@@ -96,9 +116,9 @@ func (f *fleet) verified(k *helm.Kernel) evidence.Report {
 // statements returns what the entries of the log say.
 func (f *fleet) statements() (list []*contracts.Statement) {
 	f.Helper()
-	size, err := f.store.Size(context.Background())
+	size, err := f.options.Store.Size(context.Background())
 	require.NoError(f, err)
-	for e, err := range f.store.Entries(context.Background(), 0, size) {
+	for e, err := range f.options.Store.Entries(context.Background(), 0, size) {
 		require.NoError(f, err)
 		sealed, err := new(contracts.Reader).Open(e)
 		require.NoError(f, err)
@@ -143,7 +163,7 @@ func TestOneBudget(t *testing.T) {
 			before++
 		}
 	}
-	f.verified(f.kernels[2])
+	f.agreed(f.kernels[2])
 }
 
 // The calls of a session may come to any kernel.
@@ -174,7 +194,7 @@ func TestSessionsMove(t *testing.T) {
 		})
 		require.Equal(t, contracts.ReasonSessionClosed, d.Reason)
 	}
-	f.verified(f.kernels[0])
+	f.agreed(f.kernels[0])
 }
 
 // One session's calls come to all kernels at once. A call that others have overtaken 16 times is
@@ -202,7 +222,7 @@ func TestOneSessionAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		assert.Equal(t, int64(120), f.runs.Load())
-		f.verified(f.kernels[0])
+		f.agreed(f.kernels[0])
 	}
 }
 
@@ -272,7 +292,7 @@ func TestFreeze(t *testing.T) {
 		d, _ := f.call(k, "later")
 		assert.Equal(t, contracts.ReasonSystemFrozen, d.Reason)
 	}
-	f.verified(f.kernels[0])
+	f.agreed(f.kernels[0])
 }
 
 // A call of a kernel that died is settled by the others, and that kernel does not release it.
@@ -305,7 +325,7 @@ func TestDeadKernel(t *testing.T) {
 	assert.ErrorIs(t, d.Err(), proofgraph.ErrFenced)
 	assert.Nil(t, r.Output)
 	assert.ErrorIs(t, k.Err(), proofgraph.ErrSealed)
-	f.verified(f.kernels[0])
+	f.agreed(f.kernels[0])
 }
 
 // Whatever append fails, and however: no call runs twice, nothing is lost, and the others go on.
