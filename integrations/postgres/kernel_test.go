@@ -29,6 +29,7 @@ const budget = "budgets:\n  - {id: calls, tools: [echo], limit: 300, per: all, w
 func TestKernels(t *testing.T) {
 	t.Parallel()
 	ctx, b := context.Background(), newBase(t, server(t))
+	origin := kerneltest.Origin // which the second implementation is told
 	key := kerneltest.SeedKey(t, 1)
 	var stores []*Store
 	var kernels []*helm.Kernel
@@ -82,4 +83,5 @@ func TestKernels(t *testing.T) {
 	require.True(t, r.Success(evidence.Logged), "%v", r)
 	require.Zero(t, r.Replay.Differing)
 	require.NotZero(t, r.Replay.Replayed)
+	kerneltest.MustAgree(t, pack.Bytes(), kernels[3].Trust(), r)
 }
