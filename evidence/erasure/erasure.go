@@ -152,8 +152,7 @@ func (r *eraser) confirm(ctx context.Context, d contracts.Digest, b []byte) erro
 		case crypto.Sum(b) != d:
 			return errors.New("an entry came to name it while it was erased, and its bytes were damaged")
 		}
-		err = r.store.Append(ctx, proofgraph.Batch{At: size, Blobs: [][]byte{b}})
-		if err == nil {
+		if err = r.putBack(ctx, proofgraph.Batch{At: size, Blobs: [][]byte{b}}); err == nil {
 			r.Kept = append(r.Kept, d)
 			return nil
 		}
@@ -161,4 +160,42 @@ func (r *eraser) confirm(ctx context.Context, d contracts.Digest, b []byte) erro
 			return err
 		}
 	}
+}
+
+// putBack writes blobs. To a store that is shared a writer does that, wherever the log ends.
+func (r *eraser) putBack(ctx context.Context, b proofgraph.Batch) error {
+	s, ok := r.store.(proofgraph.Shared)
+	if !ok {
+		return r.store.Append(ctx, b)
+	}
+	origin, err := r.origin(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := s.Join(ctx, origin)
+	if err != nil {
+		return err
+	}
+	_, err = w.Turn(ctx, proofgraph.Ask{})
+	if err == nil {
+		err = w.End(ctx, proofgraph.Change{Batch: b})
+	}
+	return errors.Join(err, w.Leave(ctx))
+}
+
+// origin reads the name of the log.
+func (r *eraser) origin(ctx context.Context) (string, error) {
+	for e, err := range r.store.Entries(ctx, 0, 1) {
+		if err != nil {
+			return "", err
+		}
+		st, err := entry.Open(new(contracts.Reader), e)
+		if err != nil {
+			return "", err
+		}
+		if st.Genesis != nil {
+			return st.Genesis.Origin, nil
+		}
+	}
+	return "", errors.New("the log has no genesis")
 }
