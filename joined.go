@@ -67,7 +67,8 @@ func (sh *shared) put(s *session, d proofgraph.Draft) (*proofgraph.Slot, error) 
 
 // openJoined opens the log in a shared store. It reads the session "", which says who may sign and
 // what policies there are. Others it reads when something is asked of them.
-func (sh *shared) openJoined(ctx context.Context, begin proofgraph.Options) (*priorLog, error) {
+func (sh *shared) openJoined(ctx context.Context, begin proofgraph.Options) (_ *priorLog, err error) {
+	defer contain.Error(&err, "Options.Store")
 	o, l := sh.options, sh.newPrior()
 	if err := o.beginLast(ctx); err != nil {
 		return nil, err
@@ -84,7 +85,6 @@ func (sh *shared) openJoined(ctx context.Context, begin proofgraph.Options) (*pr
 		_, err := l.line(&x)
 		return err
 	}
-	var err error
 	sh.log, err = proofgraph.Open(ctx, o.Store, begin, func(x proofgraph.Line) error { return add(x) })
 	if err != nil {
 		return nil, err

@@ -77,11 +77,75 @@ func (b *broken) Checkpoint(ctx context.Context) ([]byte, error) {
 	return b.Store.Checkpoint(ctx)
 }
 
+// brokenShared is the same of a store that several logs write to.
+type brokenShared struct {
+	*broken
+	shared proofgraph.Shared
+}
+
+func (b brokenShared) Join(ctx context.Context, origin string) (proofgraph.Writer, error) {
+	if err := b.fail(); err != nil {
+		return nil, err
+	}
+	w, err := b.shared.Join(ctx, origin)
+	return &brokenWriter{w, b.broken}, err
+}
+
+func (b brokenShared) Session(ctx context.Context, name string, from uint64) iter.Seq2[proofgraph.Placed, error] {
+	return func(yield func(proofgraph.Placed, error) bool) {
+		for p, err := range b.shared.Session(ctx, name, from) {
+			if err := b.fail(); err != nil {
+				yield(proofgraph.Placed{}, err)
+				return
+			}
+			if !yield(p, err) {
+				return
+			}
+		}
+	}
+}
+
+type brokenWriter struct {
+	proofgraph.Writer
+	store *broken
+}
+
+func (w *brokenWriter) Put(ctx context.Context, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
+	if err := w.store.fail(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Put(ctx, guess, c)
+}
+
+func (w *brokenWriter) Turn(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
+	if err := w.store.fail(); err != nil {
+		return proofgraph.State{}, err
+	}
+	return w.Writer.Turn(ctx, a)
+}
+
+func (w *brokenWriter) End(ctx context.Context, c proofgraph.Change) error {
+	if err := w.store.fail(); err != nil {
+		return errors.Join(err, w.Writer.End(ctx, proofgraph.Change{}))
+	}
+	return w.Writer.End(ctx, c)
+}
+
+func (w *brokenWriter) Dead(ctx context.Context) ([]uint64, error) {
+	if err := w.store.fail(); err != nil {
+		return nil, err
+	}
+	return w.Writer.Dead(ctx)
+}
+
 // MustFailNew has each call of the store fail, and then panic, that New makes over the log of a
 // world: New must fail without a kernel, and leave a store with which the next New goes on. There
 // must be at least so many calls.
 func MustFailNew(t *testing.T, calls int, world func() *World) {
 	t.Helper()
+	if joined { // New reads the session "" alone
+		calls = min(calls, 8)
+	}
 	for _, panics := range []bool{false, true} {
 		n := 1
 		for ; mustFailNewAt(t, n, panics, world()); n++ {
@@ -94,7 +158,11 @@ func MustFailNew(t *testing.T, calls int, world func() *World) {
 func mustFailNewAt(t *testing.T, n int, panics bool, w *World) bool {
 	t.Helper()
 	o := w.Options
-	o.Store = &broken{Store: w.Store, failAt: n, panics: panics}
+	b := &broken{Store: w.Store, failAt: n, panics: panics}
+	o.Store = b
+	if s, ok := w.Options.Store.(proofgraph.Shared); ok {
+		o.Store = brokenShared{b, s}
+	}
 	k, err := helm.New(o)
 	if err == nil {
 		k.Close()

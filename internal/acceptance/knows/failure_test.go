@@ -79,7 +79,6 @@ func TestStoreFailsAtEveryAppend(t *testing.T) {
 // Whichever call of the store fails while New reads a log of a session that knows things: there is
 // no kernel, and the next New goes on.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
-	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 20, func() *kerneltest.World {
 		w := newShop(t)

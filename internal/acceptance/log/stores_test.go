@@ -17,7 +17,6 @@ import (
 // Whatever call of the store fails while New reads and settles an old log: New returns an error and
 // no kernel, and the next New continues with that store.
 func TestNewFailsAtEveryCallOfTheStore(t *testing.T) {
-	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 9, func() *kerneltest.World {
 		w := kerneltest.New(t)

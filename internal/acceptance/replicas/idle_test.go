@@ -15,7 +15,6 @@ import (
 
 // governed makes n kernels whose trust state has roots, and a world that signs events for them.
 func governed(t *testing.T, n int, change ...func(*helm.Options)) (*fleet, *kerneltest.World) {
-	kerneltest.OneWriter(t, "it makes its own kernels")
 	w := kerneltest.NewGoverned(t)
 	f := newFleet(t, 0, kerneltest.Policy, append(change, func(o *helm.Options) {
 		o.Trust, o.Key, o.LogKey = w.Options.Trust, w.Options.Key, w.Options.LogKey

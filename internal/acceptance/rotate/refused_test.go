@@ -109,7 +109,6 @@ func TestRotateWithoutRoots(t *testing.T) {
 // Whatever call of the store fails while New reads a log that was begun with other keys: New
 // returns an error and no kernel, and the next New continues.
 func TestRotateFailsAtEveryCallOfTheStore(t *testing.T) {
-	kerneltest.OneWriter(t, "its store fails at reads")
 	t.Parallel()
 	kerneltest.MustFailNew(t, 11, func() *kerneltest.World {
 		w := kerneltest.NewGoverned(t)
