@@ -160,8 +160,9 @@ var plantedHoles = map[string]plantedHole{
 	"list of what is forbidden": {
 		input: objectOf("path", "path: {type: string}"),
 		hole:  `rules: [{id: d, deny: t, when: {arg: /path, in: [/etc/passwd, /etc/shadow]}}, {id: a, allow: t}]`,
-		sound: `rules: [{id: d, deny: t, when: {arg: /path, within: [/etc]}}, {id: a, allow: t, when: {arg: /path, within: [/]}}]`,
-		seed:  `{"path": "/srv/a/b"}`,
+		sound: `rules: [{id: d, deny: t, when: {arg: /path, within: [/etc]}},
+			{id: a, allow: t, when: {arg: /path, within: [/]}}]`,
+		seed: `{"path": "/srv/a/b"}`,
 		sentence: func(args map[string]any, _ helm.Intent) error {
 			p := path.Clean(text(args, "path"))
 			return unless(p != "/etc/passwd" && p != "/etc/shadow", "a file of passwords")
@@ -178,9 +179,10 @@ var plantedHoles = map[string]plantedHole{
 		},
 	},
 	"nobody in particular": {
-		input:  objectOf("id", "id: {type: integer}"),
-		hole:   `rules: [{id: a, allow: t, when: {caller: tenant, eq: acme, absent: false}}]`,
-		sound:  `rules: [{id: a, allow: t, when: {all: [{caller: tenant, eq: acme, absent: false}, {caller: roles, has: clerk}]}}]`,
+		input: objectOf("id", "id: {type: integer}"),
+		hole:  `rules: [{id: a, allow: t, when: {caller: tenant, eq: acme, absent: false}}]`,
+		sound: `rules: [{id: a, allow: t, when: {all: [
+			{caller: tenant, eq: acme, absent: false}, {caller: roles, has: clerk}]}}]`,
 		seed:   `{"id": 1}`,
 		seedOf: helm.Caller{ID: "ann", Tenant: "acme", Roles: []string{"clerk"}},
 		sentence: func(_ map[string]any, in helm.Intent) error {
@@ -271,14 +273,18 @@ func TestFuzzFindsBrokenKernels(t *testing.T) {
 			}
 			return d, r
 		},
-		"a call ran that was not permitted": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"a call ran that was not permitted": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			d, r := b.kernel.Guard(ctx, in)
 			if !d.Allowed() {
 				again(b, ctx, in)
 			}
 			return d, r
 		},
-		"what ran got other bytes than were judged": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"what ran got other bytes than were judged": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			args, stub := in.Args, in.Driver
 			in.Driver = helm.Func(func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 				r, err := stub.Run(ctx, contracts.Call{Tool: in.Tool, Args: args})
@@ -286,7 +292,9 @@ func TestFuzzFindsBrokenKernels(t *testing.T) {
 			})
 			return b.kernel.Guard(ctx, in)
 		},
-		"a call was allowed, and nothing ran": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"a call was allowed, and nothing ran": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			in.Driver = helm.Func(counted)
 			return b.kernel.Guard(ctx, in)
 		},
@@ -297,7 +305,9 @@ func TestFuzzFindsBrokenKernels(t *testing.T) {
 			}
 			return b.kernel.Guard(ctx, in)
 		},
-		"a tool ran that the policy does not declare": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"a tool ran that the policy does not declare": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			d, r := b.kernel.Guard(ctx, in)
 			if d.Reason == contracts.ReasonToolNotFound {
 				again(b, ctx, in)
@@ -305,7 +315,9 @@ func TestFuzzFindsBrokenKernels(t *testing.T) {
 			}
 			return d, r
 		},
-		"what ran does not conform to the tool's schema": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"what ran does not conform to the tool's schema": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			d, r := b.kernel.Guard(ctx, in)
 			if d.Reason == contracts.ReasonSchemaViolation {
 				again(b, ctx, in)
@@ -313,7 +325,9 @@ func TestFuzzFindsBrokenKernels(t *testing.T) {
 			}
 			return d, r
 		},
-		"the log is sealed: helm: the kernel was closed": func(b *bench, ctx context.Context, in helm.Intent) (helm.Decision, helm.Receipt) {
+		"the log is sealed: helm: the kernel was closed": func(
+			b *bench, ctx context.Context, in helm.Intent,
+		) (helm.Decision, helm.Receipt) {
 			d, r := b.kernel.Guard(ctx, in)
 			if made[b]++; made[b] == callsOfRun {
 				_ = b.kernel.Close() // then the log cannot be verified

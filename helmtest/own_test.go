@@ -61,7 +61,8 @@ var own = map[string]struct {
 	},
 	"audit": {
 		[]string{"../examples/audit/policy.yaml"},
-		[]helm.Intent{call("refund.pay", `{"order": "4711", "euros": 80}`, clerk), call("order.read", `{"order": "1"}`, clerk)},
+		[]helm.Intent{call("refund.pay", `{"order": "4711", "euros": 80}`, clerk),
+			call("order.read", `{"order": "1"}`, clerk)},
 		func(args map[string]any, in helm.Intent) error {
 			return unless(slices.Contains(in.Caller.Roles, "clerk") && (in.Tool == "order.read" ||
 				amount(args, "euros") >= 1 && amount(args, "euros") <= 500), "no clerk, or too much")

@@ -78,7 +78,8 @@ func casesIn(t *testing.T, cases string) string {
 
 func TestPolicyFailures(t *testing.T) {
 	t.Parallel()
-	const good = "cases:\n  - {name: all, call: refund, want: ALLOW, each: [{args: {amount: 50}}, {args: {amount: 51}, want: DENY, reason: NO_POLICY_DEFINED}]}\n"
+	const good = "cases:\n  - {name: all, call: refund, want: ALLOW, " +
+		"each: [{args: {amount: 50}}, {args: {amount: 51}, want: DENY, reason: NO_POLICY_DEFINED}]}\n"
 	for name, c := range map[string]struct {
 		cases string
 		o     policytest.Options
@@ -86,23 +87,34 @@ func TestPolicyFailures(t *testing.T) {
 	}{
 		"right": {cases: good},
 		"a wrong row": {
-			cases: "cases:\n  - {name: all, call: refund, want: ALLOW, each: [{args: {amount: 50}}, {args: {amount: 51}}]}\n",
-			says:  []string{`shop_cases.yaml:4: all/2\n\tverdict: want ALLOW, got DENY\n(.*\n)*.*shop.yaml:11 /rules/1: false\n.*shop.yaml:11 /rules/1/when: false; /amount number$`},
+			cases: "cases:\n  - {name: all, call: refund, want: ALLOW, " +
+				"each: [{args: {amount: 50}}, {args: {amount: 51}}]}\n",
+			says: []string{`shop_cases.yaml:4: all/2\n\tverdict: want ALLOW, got DENY\n` +
+				`(.*\n)*.*shop.yaml:11 /rules/1: false\n.*shop.yaml:11 /rules/1/when: false; /amount number$`},
 		},
 		"values under -v": {
-			cases: "cases:\n  - {name: all, call: refund, args: {amount: 51}, want: ALLOW}\n", o: policytest.Options{Values: true},
-			says: []string{`shop_cases.yaml:4: all \{"amount":51\}\n(.*\n)*.*/amount number 51$`},
+			cases: "cases:\n  - {name: all, call: refund, args: {amount: 51}, want: ALLOW}\n",
+			o:     policytest.Options{Values: true},
+			says:  []string{`shop_cases.yaml:4: all \{"amount":51\}\n(.*\n)*.*/amount number 51$`},
 		},
 		"another reason": {
 			cases: "cases:\n  - {name: one, call: refund, args: {amount: 51}, want: DENY, reason: POLICY_VIOLATION}\n",
 			says:  []string{`shop_cases.yaml:4: one\n\treason: want POLICY_VIOLATION, got NO_POLICY_DEFINED`},
 		},
-		"coverage": {cases: good, o: policytest.Options{Min: 100}, says: []string{`covered [0-9.]+ %, of at least 100\.0 %$`}},
+		"coverage": {
+			cases: good, o: policytest.Options{Min: 100}, says: []string{`covered [0-9.]+ %, of at least 100\.0 %$`},
+		},
 		"a mutant": {cases: good, o: policytest.Options{Mutate: true}, says: []string{
 			`shop_cases.yaml: survived, and 0 cases touched it: shop.yaml:10 /rules/0: rule dropped$`, `allow and deny swapped$`,
 		}},
-		"a fault":      {cases: "cases:\n  - {name: one, call: refnud, want: ALLOW}\n", says: []string{`shop_cases.yaml:4:.*no tool "refnud"`}},
-		"no case ran":  {cases: "cases:\n  - {name: one, call: find, want: ALLOW, skip: not yet}\n", says: []string{`no case ran`}},
+		"a fault": {
+			cases: "cases:\n  - {name: one, call: refnud, want: ALLOW}\n",
+			says:  []string{`shop_cases.yaml:4:.*no tool "refnud"`},
+		},
+		"no case ran": {
+			cases: "cases:\n  - {name: one, call: find, want: ALLOW, skip: not yet}\n",
+			says:  []string{`no case ran`},
+		},
 		"an idle rule": {cases: good + "ignore: [{at: shop.yaml#/rules/7, why: none}]\n", says: []string{`ignores no unit`}},
 	} {
 		failed, said, _ := noted(casesIn(t, c.cases), c.o)
@@ -137,8 +149,8 @@ func TestPolicySkipsAndWeakCases(t *testing.T) {
 // The table of a transcript is logged, and is part of a failure.
 func TestPolicyTranscripts(t *testing.T) {
 	t.Parallel()
-	const found = `[{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function",
-		"function": {"name": "find", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "there"}]`
+	const found = `[{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [
+		{"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "there"}]`
 	for want, logged := range map[string]bool{"ALLOW": true, "DENY": false} {
 		pattern := casesIn(t, "cases:\n  - {name: chat, transcript: chat.json, calls: {1: {want: "+want+"}}}\n")
 		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(pattern), "chat.json"), []byte(found), 0o600))

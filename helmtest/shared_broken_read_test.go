@@ -343,22 +343,7 @@ var brokenEnds = []sharedBreaches{
 				return ctx.Err()
 			}
 		})},
-		{"keeps the turn", func() func() proofgraph.Shared {
-			kept := false
-			return writerToy(func(w *writerHooks) {
-				w.turn = func(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
-					if kept {
-						return proofgraph.State{}, errBroken
-					}
-					return w.Writer.Turn(ctx, a)
-				}
-				w.end = func(ctx context.Context, c proofgraph.Change) error {
-					err := w.Writer.End(ctx, c)
-					kept = kept || err != nil
-					return err
-				}
-			})()
-		}},
+		{"keeps the turn", keepsTurn(func(_ proofgraph.Change, err error) bool { return err != nil })},
 		{"lets others join", sharedToy(func(h *sharedHooks) {
 			h.join = func(_ context.Context, origin string) (proofgraph.Writer, error) {
 				return h.Store.Join(forever, origin)

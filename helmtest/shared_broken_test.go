@@ -281,21 +281,6 @@ var brokenGuesses = []sharedBreaches{
 		{"keeps the nonces", keeps(func(c proofgraph.Change) proofgraph.Change {
 			return proofgraph.Change{Used: c.Used}
 		})},
-		{"keeps the turn", func() func() proofgraph.Shared {
-			kept := false
-			return writerToy(func(w *writerHooks) {
-				w.turn = func(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
-					if kept {
-						return proofgraph.State{}, errBroken
-					}
-					return w.Writer.Turn(ctx, a)
-				}
-				w.end = func(ctx context.Context, c proofgraph.Change) error {
-					err := w.Writer.End(ctx, c)
-					kept = err != nil
-					return err
-				}
-			})()
-		}},
+		{"keeps the turn", keepsTurn(func(_ proofgraph.Change, err error) bool { return err != nil })},
 	}},
 }

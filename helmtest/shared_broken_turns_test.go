@@ -158,21 +158,7 @@ var brokenTurns = []sharedBreaches{
 		{"takes no checkpoint as an empty one", mangles(func(c *proofgraph.Change) {
 			c.Checkpoint = append([]byte{}, c.Checkpoint...)
 		})},
-		{"keeps the turn", func() func() proofgraph.Shared {
-			kept := false
-			return writerToy(func(w *writerHooks) {
-				w.turn = func(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
-					if kept {
-						return proofgraph.State{}, errBroken
-					}
-					return w.Writer.Turn(ctx, a)
-				}
-				w.end = func(ctx context.Context, c proofgraph.Change) error {
-					kept = kept || isZero(c)
-					return w.Writer.End(ctx, c)
-				}
-			})()
-		}},
+		{"keeps the turn", keepsTurn(func(c proofgraph.Change, _ error) bool { return isZero(c) })},
 	}},
 	{"the change of a turn is whole or not there", []sharedBreach{
 		{"does not look at nonces in a turn", endsBut(func(w *writerHooks) endFunc {

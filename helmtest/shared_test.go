@@ -78,32 +78,18 @@ func TestBrokenShared(t *testing.T) {
 		assert.Nil(t, tests[p.name], "two promises are called %q", p.name)
 		tests[p.name] = p.test
 	}
-	caught, made := map[string]int{}, map[string]bool{}
+	c := catches{t, map[string]int{}, map[string]bool{}}
 	for _, group := range brokenShared {
 		test := tests[group.promise]
 		require.NotNil(t, test, "there is no promise %q", group.promise)
 		for _, b := range group.stores {
 			r := tryShared(test, b.place(), 50*time.Millisecond)
-			if r.panicked != nil || len(r.complaints) == 0 {
-				t.Errorf("%s: a store that %s was not caught (panic: %v)", group.promise, b.name, r.panicked)
-				continue
-			}
-			t.Logf("%s: a store that %s\n\t%s", group.promise, b.name, r.complaints[0])
-			caught[group.promise]++
-			for _, line := range r.lines {
-				made[line] = true
-			}
+			c.add(group.promise, b.name, r)
 		}
 	}
-	for _, p := range sharedPromises {
-		assert.NotEqual(t, 0, caught[p.name], "no store breaks the promise %q: nobody knows whether it is tested",
-			p.name)
+	for promise := range tests {
+		assert.NotZero(t, c.caught[promise], "no store breaks the promise %q: nobody knows whether it is tested",
+			promise)
 	}
-	all := complaints(t, "shared*.go")
-	if len(all) < 30 {
-		t.Fatalf("only %d complaints were found in the suite", len(all))
-	}
-	for _, line := range all {
-		assert.True(t, made[line], "%s: no store is so broken that this is said", line)
-	}
+	c.mustHaveMade("shared*.go")
 }

@@ -253,6 +253,26 @@ func onMoved(do func(w *writerHooks, c proofgraph.Change, err error) error) func
 	})
 }
 
+// keepsTurn has no turn after an End for which keeps reports true.
+func keepsTurn(keeps func(c proofgraph.Change, err error) bool) func() func() proofgraph.Shared {
+	return func() func() proofgraph.Shared {
+		kept := false
+		return writerToy(func(w *writerHooks) {
+			w.turn = func(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
+				if kept {
+					return proofgraph.State{}, errBroken
+				}
+				return w.Writer.Turn(ctx, a)
+			}
+			w.end = func(ctx context.Context, c proofgraph.Change) error {
+				err := w.Writer.End(ctx, c)
+				kept = kept || keeps(c, err)
+				return err
+			}
+		})()
+	}
+}
+
 // deadBut changes what Dead returns.
 func deadBut(change func(w *writerHooks, open []uint64) []uint64) func() func() proofgraph.Shared {
 	return writerToy(func(w *writerHooks) {

@@ -113,33 +113,52 @@ func TestBrokenStores(t *testing.T) {
 		assert.Nil(t, tests[p.name], "two promises are called %q", p.name)
 		tests[p.name] = p.test
 	}
-	caught, made := map[string]int{}, map[string]bool{}
+	c := catches{t, map[string]int{}, map[string]bool{}}
 	for _, group := range broken {
 		for _, b := range group.stores {
 			test := tests[group.promise]
 			require.NotNil(t, test, "there is no promise %q", group.promise)
 			r := try(test, b.place(), true)
-			if r.panicked != nil || len(r.complaints) == 0 {
-				t.Errorf("%s: a store that %s was not caught (panic: %v)", group.promise, b.name, r.panicked)
-				continue
-			}
-			t.Logf("%s: a store that %s\n\t%s", group.promise, b.name, r.complaints[0])
-			caught[group.promise]++
-			for _, line := range r.lines {
-				made[line] = true
-			}
+			c.add(group.promise, b.name, r)
 		}
 	}
-	for _, p := range promises {
-		assert.NotEqual(t, 0, caught[p.name], "no store breaks the promise %q: nobody knows whether it is tested",
-			p.name)
+	for promise := range tests {
+		assert.NotZero(t, c.caught[promise], "no store breaks the promise %q: nobody knows whether it is tested",
+			promise)
 	}
-	all := complaints(t, "store*.go")
+	c.mustHaveMade("store*.go")
+}
+
+// catches are the broken stores that were caught.
+type catches struct {
+	*testing.T
+	caught map[string]int  // by promises
+	made   map[string]bool // complaints, by their lines
+}
+
+// add notes what was said of a store that breaks a promise. Nothing, or a panic, fails the test.
+func (c catches) add(promise, store string, r *recorder) {
+	c.Helper()
+	if r.panicked != nil || len(r.complaints) == 0 {
+		c.Errorf("%s: a store that %s was not caught (panic: %v)", promise, store, r.panicked)
+		return
+	}
+	c.Logf("%s: a store that %s\n\t%s", promise, store, r.complaints[0])
+	c.caught[promise]++
+	for _, line := range r.lines {
+		c.made[line] = true
+	}
+}
+
+// mustHaveMade fails the test if a complaint of the suite, in such files, was not made.
+func (c catches) mustHaveMade(pattern string) {
+	c.Helper()
+	all := complaints(c.T, pattern)
 	if len(all) < 30 {
-		t.Fatalf("only %d complaints were found in the suite", len(all))
+		c.Fatalf("only %d complaints were found in the suite", len(all))
 	}
 	for _, line := range all {
-		assert.True(t, made[line], "%s: no store is so broken that this is said", line)
+		assert.True(c, c.made[line], "%s: no store is so broken that this is said", line)
 	}
 }
 

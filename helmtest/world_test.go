@@ -179,7 +179,8 @@ var toys = map[string]struct {
 	}, `pay /amount number\n\tverdict: want DENY POLICY_VIOLATION, got ALLOW ALLOW\n`},
 	"reason": {func(t *testing.T) {
 		desk(t).Call("pay", `{"amount": 0}`).Deny(contracts.ReasonNoPolicyDefined) // HERE reason
-	}, `pay .*\n\tverdict: want DENY NO_POLICY_DEFINED, got DENY POLICY_VIOLATION\n(.*\n)+\t\tdesk.yaml:21 /rules/0: true\n`},
+	}, `pay .*\n\tverdict: want DENY NO_POLICY_DEFINED, got DENY POLICY_VIOLATION\n` +
+		`(.*\n)+\t\tdesk.yaml:21 /rules/0: true\n`},
 	"rule": {func(t *testing.T) {
 		desk(t).Call("pay", `{"amount": 5}`).Allow().By("P1:desk:none").Ran(0) // HERE rule
 	}, `pay .*\n\trule: want P1:desk:none, got P1:desk:clerks\n`},
@@ -204,13 +205,15 @@ var toys = map[string]struct {
 	"stub": {func(t *testing.T) {
 		w := desk(t).At(time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC))
 		w.Call("list", nil).Allow() // HERE stub
-	}, `list object without members\n\tverdict: want ALLOW, got DENY\n(.*\n)+\tits stub returns null, which the policy refuses: say what runs by World.Tool\n`},
+	}, `list object without members\n\tverdict: want ALLOW, got DENY\n` +
+		`(.*\n)+\tits stub returns null, which the policy refuses: say what runs by World.Tool\n`},
 	"no JSON": {func(t *testing.T) {
 		desk(t).Call("pay", `{amount: hunter2}`).Allow() // HERE no JSON
 	}, `pay with 17 bytes that are not strict JSON\n`},
 	"unknown keys": {func(t *testing.T) {
 		desk(t).Call("pay", `{"hunter2": 1, "to": {"iban": "hunter2", "hunter2": {}}}`).Allow() // HERE unknown keys
-	}, `pay /to/iban string, 1 members of "/to" that the schema does not name, 1 members of "" that the schema does not name\n`},
+	}, `pay /to/iban string, 1 members of "/to" that the schema does not name, ` +
+		`1 members of "" that the schema does not name\n`},
 	"undeclared tool": {func(t *testing.T) {
 		desk(t).Tool("steal", counted) // HERE undeclared tool
 	}, `helmtest: the policy declares no tool steal\n`},
@@ -245,7 +248,8 @@ var toys = map[string]struct {
 		MinCoverage(t, 0) // HERE coverage of none
 	}, `helmtest: coverage of no World\n`},
 	"coverage of two": {func(t *testing.T) {
-		two := New(t, compiled(t, strings.ReplaceAll(deskText, "le: 1000", "le: 999")), Key("olga", registry.Approver, "owner"))
+		two := New(t, compiled(t, strings.ReplaceAll(deskText, "le: 1000", "le: 999")),
+			Key("olga", registry.Approver, "owner"))
 		MinCoverage(t, 0, desk(t), two) // HERE coverage of two
 	}, `helmtest: coverage of Worlds of two policies\n`},
 	"no golden file": {func(t *testing.T) {
@@ -258,7 +262,8 @@ var toys = map[string]struct {
 		w := desk(t)
 		w.Call("pay", `{"amount": 6}`)
 		w.Golden("desk") // HERE golden
-	}, `helmtest: testdata.desk.receipts:3: another entry\n(\s+.*/argsHash: want "[0-9a-f]+", got "[0-9a-f]+"\n)(.*\n)+\s+if that is meant, run the test with HELMTEST_UPDATE=1\n`},
+	}, `helmtest: testdata.desk.receipts:3: another entry\n(\s+.*/argsHash: want "[0-9a-f]+", got "[0-9a-f]+"\n)` +
+		`(.*\n)+\s+if that is meant, run the test with HELMTEST_UPDATE=1\n`},
 	"no transcript": {func(t *testing.T) {
 		Transcript(t, desk(t), "testdata/none.json") // HERE no transcript
 	}, `helmtest: open testdata.none.json: .*\n`},
