@@ -150,7 +150,8 @@ func TestPolicySkipsAndWeakCases(t *testing.T) {
 func TestPolicyTranscripts(t *testing.T) {
 	t.Parallel()
 	const found = `[{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [
-		{"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "there"}]`
+		{"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}]},
+		{"role": "tool", "tool_call_id": "a", "content": "there"}]`
 	for want, logged := range map[string]bool{"ALLOW": true, "DENY": false} {
 		pattern := casesIn(t, "cases:\n  - {name: chat, transcript: chat.json, calls: {1: {want: "+want+"}}}\n")
 		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(pattern), "chat.json"), []byte(found), 0o600))
