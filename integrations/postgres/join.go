@@ -33,7 +33,7 @@ func (s *Store) Join(ctx context.Context, origin string) (proofgraph.Writer, err
 }
 
 func (s *Store) join(ctx context.Context, origin string) (_ *writer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
 	l, err := s.link(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -118,8 +119,29 @@ func (s *Store) begin(ctx context.Context) (context.Context, context.CancelFunc,
 	if s.closed.Load() {
 		return nil, nil, errClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := within(ctx, answerTime)
 	return ctx, cancel, nil
+}
+
+// within returns a context that ends with ctx, and after a time at most, and has none of its
+// values. The driver asks a context on goroutines of its own, where a panic of one that a caller
+// made would end the process; so ctx is asked here and no more.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	until := time.Now().Add(d)
+	if t, ok := ctx.Deadline(); ok && t.Before(until) {
+		until = t
+	}
+	own, cancel := context.WithDeadline(context.Background(), until)
+	if done := ctx.Done(); done != nil {
+		go func() {
+			select {
+			case <-done:
+				cancel()
+			case <-own.Done():
+			}
+		}()
+	}
+	return own, cancel
 }
 
 // log returns the id of the log, and 0 if there is none.

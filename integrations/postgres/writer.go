@@ -106,7 +106,7 @@ func (w *writer) begin(ctx context.Context, turn bool) (context.Context, context
 		}
 		return nil, nil, errors.New("postgres: writer: a Turn has not ended")
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := within(ctx, answerTime)
 	return ctx, cancel, nil
 }
 
