@@ -68,9 +68,10 @@
 //	helm_eraser  DELETE on blob, and SELECT on what is needed to find the row
 //
 // All three may read version and log. Nobody but the owner may update, delete or truncate entries,
-// and no role may truncate anything; functions run with the rights of their caller. Grant the roles
-// to those that log in: a kernel's to helm_writer, an auditor's to helm_reader, and that of who
-// erases to helm_reader and helm_eraser. The owner migrates and does not run kernels.
+// and no role may truncate anything; functions run with the rights of their caller. Grant the
+// roles to those that log in: a kernel's to helm_writer, an auditor's to helm_reader, and that of
+// who erases to helm_reader and helm_eraser, and to helm_writer if kernels run meanwhile: a blob
+// that an entry came to name is put back. The owner migrates and does not run kernels.
 //
 // Roles are of the whole cluster, so their names follow the schema: a schema acme has acme_writer
 // and so on. Schemas of one name in two databases share them; who may connect to which database is
