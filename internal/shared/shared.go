@@ -69,17 +69,20 @@ func build(source string) (string, error) {
 	return built, nil
 }
 
-// path returns where name would be: the folder is next to the module that the test is in.
+// path returns where name would be: the folder is next to the outermost module that the test is in.
 func path(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
 	require.NoError(t, err)
-	for {
+	module := ""
+	for up := filepath.Dir(dir); ; dir, up = up, filepath.Dir(up) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "..", "shared", filepath.FromSlash(name))
+			module = dir
 		}
-		up := filepath.Dir(dir)
-		require.NotEqual(t, dir, up, "no go.mod above the test's directory")
-		dir = up
+		if dir == up {
+			break
+		}
 	}
+	require.NotEmpty(t, module, "no go.mod above the test's directory")
+	return filepath.Join(module, "..", "shared", filepath.FromSlash(name))
 }
