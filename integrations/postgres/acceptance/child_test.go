@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -309,11 +309,9 @@ func (c *child) did(err error) {
 
 // told does what one line says: a tool, a session, a number and a key, or what is no call.
 func (c *child) told(line string) {
-	var tool, session, idempotency string
-	var n int
-	if _, err := fmt.Sscan(line, &tool, &session, &n, &idempotency); err != nil && err != io.ErrUnexpectedEOF {
-		panic(err)
-	}
+	words := append(strings.Fields(line), "", "", "")
+	tool, session, idempotency := words[0], words[1], words[3]
+	n, _ := strconv.Atoi(words[2])
 	if session == "main" {
 		session = ""
 	}

@@ -127,8 +127,9 @@ func (f *fleet) eventually(what string, is func() bool) {
 	}
 }
 
-// start starts a process in a slot. It returns when the kernel is there, or has failed.
-func (f *fleet) start(slot int, load bool, arm ...hook) *process {
+// start starts a process in a slot. It returns when the kernel is there, or has failed. The hook of
+// its proxy, if there is one, sees all that it sends.
+func (f *fleet) start(slot int, load bool, arm ...func(*process) hook) *process {
 	f.Helper()
 	require.Less(f, f.started, maxProcesses-1, "there are no keys for more processes: %v", f.sealed)
 	p := &process{number: f.started, slot: slot, said: make(chan string, 64), ended: make(chan struct{})}
@@ -160,10 +161,13 @@ func (f *fleet) start(slot int, load bool, arm ...hook) *process {
 		f.slots = append(f.slots, nil)
 	}
 	f.slots[slot] = p
-	for _, h := range arm {
-		p.proxy.on(h)
+	for _, a := range arm {
+		p.proxy.on(a(p))
 	}
-	require.NoError(f, p.cmd.Start())
+	p.mu.Lock()
+	err = p.cmd.Start()
+	p.mu.Unlock()
+	require.NoError(f, err)
 	go p.listen(out)
 	select {
 	case <-p.said:
@@ -205,9 +209,16 @@ func (p *process) listen(out io.Reader) {
 func (p *process) kill() {
 	p.mu.Lock()
 	p.killed = true
-	p.mu.Unlock()
 	p.cmd.Process.Kill()
+	p.mu.Unlock()
 	<-p.ended
+}
+
+// signal stops a process, or has it go on.
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cmd.Process.Signal(s)
 }
 
 // tell has a process make a call, and waits until it has ended. It reports false if the process has
@@ -279,31 +290,43 @@ func (f *fleet) check() {
 // have ended are started again.
 func (f *fleet) goOn() {
 	f.Helper()
+	f.eventually("all processes go on", f.going(nil))
+}
+
+// going returns a function that checks the log, and reports whether each process but one has been
+// given another receipt since.
+func (f *fleet) going(but *process) func() bool {
 	f.tend()
 	f.check()
 	before := map[int]int{}
 	for _, p := range f.slots {
 		before[p.number] = f.ledger.acked[p.number]
 	}
-	f.eventually("all processes go on", func() bool {
+	return func() bool {
 		f.tend()
 		f.check()
-		all := true
 		for _, p := range f.slots {
-			all = all && f.ledger.acked[p.number] > before[p.number]
+			if p != but && f.ledger.acked[p.number] <= before[p.number] {
+				return false
+			}
 		}
-		return all
-	})
+		return true
+	}
 }
 
 // end stops the processes, has what they left settled, and checks everything.
 func (f *fleet) end() evidence.Report {
 	f.Helper()
 	for _, p := range f.slots {
-		p.proxy.on(nil)
-		io.WriteString(p.in, "stop\n")
+		if p != nil && p.running() {
+			p.proxy.on(nil)
+			io.WriteString(p.in, "stop\n")
+		}
 	}
 	for slot, p := range f.slots {
+		if p == nil {
+			continue
+		}
 		select {
 		case <-p.ended:
 		case <-time.After(patience):
@@ -407,10 +430,4 @@ func (f *fleet) agree(pack, state []byte, report evidence.Report) {
 		f.wrong("the second implementation: %v\n%s", err, s)
 	}
 	f.Logf("the second implementation agrees about %d entries", report.Size)
-}
-
-// signal sends a signal to a process of the system.
-func (f *fleet) signal(pid int, s syscall.Signal) {
-	f.Helper()
-	require.NoError(f, syscall.Kill(pid, s))
 }

@@ -41,7 +41,7 @@ type line struct {
 	names          map[string]string
 	doing          string   // label of what the client has begun last
 	asked          []string // labels of statements that have no answer yet
-	backend        uint32   // process id of the server's end
+	writes         bool     // it is a writer's
 }
 
 // A message is one of the protocol.
@@ -99,6 +99,18 @@ func (p *proxy) cut() {
 	defer p.mu.Unlock()
 	for l := range p.lines {
 		l.client.Close()
+	}
+}
+
+// lose cuts the connection of the writer. The server does not learn of it.
+func (p *proxy) lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.lines {
+		if l.writes {
+			l.keeps = true
+			l.client.Close()
+		}
 	}
 }
 
@@ -231,6 +243,7 @@ func (l *line) understand(m *message) {
 			l.asked = append(l.asked, l.doing)
 		}
 		m.label = l.doing
+		l.writes = l.writes || m.label == "join" || m.label == "raise"
 		return
 	}
 	m.label = l.doing
@@ -238,8 +251,6 @@ func (l *line) understand(m *message) {
 		m.label = l.asked[0]
 	}
 	switch m.kind {
-	case 'K':
-		l.backend = binary.BigEndian.Uint32(m.text())
 	case 'C':
 		if len(l.asked) > 1 {
 			l.asked = l.asked[1:]
