@@ -46,12 +46,12 @@ var brokenSharedAsStores = map[string]func() func() proofgraph.Shared{
 	}),
 }
 
-// settlesBut leaves out of a change what it may not settle.
-func settlesBut(when func(error) bool) func() func() proofgraph.Shared {
+// settlesMore leaves out of a change what it may not settle.
+func settlesMore() func() func() proofgraph.Shared {
 	return writerToy(func(w *writerHooks) {
 		w.put = func(ctx context.Context, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
 			at, err := w.Writer.Put(ctx, guess, c)
-			if when(err) && len(c.Settled) > 0 {
+			if errors.Is(err, proofgraph.ErrMoved) && len(c.Settled) > 0 {
 				c.Settled = nil
 				return w.Writer.Put(ctx, guess, c)
 			}
@@ -60,8 +60,26 @@ func settlesBut(when func(error) bool) func() func() proofgraph.Shared {
 	})
 }
 
-func isErr(target error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, target) }
+// settlesTwice is another answer to a writer that settles again what it has settled in a turn.
+func settlesTwice(put func(w *writerHooks, guess proofgraph.State, c proofgraph.Change) (uint64, error),
+) func() func() proofgraph.Shared {
+	return writerToy(func(w *writerHooks) {
+		settled := map[uint64]bool{}
+		w.end = func(ctx context.Context, c proofgraph.Change) error {
+			err := w.Writer.End(ctx, c)
+			for _, i := range c.Settled {
+				settled[i] = settled[i] || err == nil
+			}
+			return err
+		}
+		w.put = func(ctx context.Context, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
+			at, err := w.Writer.Put(ctx, guess, c)
+			if errors.Is(err, proofgraph.ErrMoved) && len(c.Settled) > 0 && settled[c.Settled[0]] {
+				return put(w, guess, c)
+			}
+			return at, err
+		}
+	})
 }
 
 // keeps writes a part of a change that is refused.
@@ -258,8 +276,16 @@ var brokenGuesses = []sharedBreaches{
 				return w.Writer.Put(ctx, guess, unusedBut(w, c))
 			}
 		})},
-		{"does not look at what is settled", settlesBut(isErr(proofgraph.ErrMoved))},
-		{"lets its own decisions be settled twice", settlesBut(isErr(proofgraph.ErrFenced))},
+		{"does not look at what is settled", settlesMore()},
+		{"lets a writer settle its decisions twice",
+			settlesTwice(func(w *writerHooks, guess proofgraph.State, c proofgraph.Change) (uint64, error) {
+				c.Settled = nil
+				return w.Writer.Put(context.Background(), guess, c)
+			})},
+		{"takes a writer that settles twice for a fenced one",
+			settlesTwice(func(*writerHooks, proofgraph.State, proofgraph.Change) (uint64, error) {
+				return 0, proofgraph.ErrFenced
+			})},
 		{"has an error of its own",
 			onMoved(func(*writerHooks, proofgraph.Change, error) error { return errBroken })},
 		{"says that it was written", onMoved(func(*writerHooks, proofgraph.Change, error) error { return nil })},

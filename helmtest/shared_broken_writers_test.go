@@ -148,7 +148,7 @@ var brokenWriters = []sharedBreaches{
 				w.dead = func(context.Context) ([]uint64, error) { return nil, nil }
 			}
 		})},
-		{"forgets what is settled", settlesBut(isErr(proofgraph.ErrMoved))},
+		{"forgets what is settled", settlesMore()},
 	}},
 	{"open decisions of writers that left are found", []sharedBreach{
 		{"forgets them", deadBut(none)},

@@ -59,7 +59,8 @@ type Writer interface {
 	//     did not leave;
 	//
 	// and also if the batch was not written for another reason, and another try may succeed. A
-	// decision of this writer that another one has settled is ErrFenced.
+	// decision of this writer that another one has settled is ErrFenced; one that it has settled
+	// itself is not open.
 	Put(ctx context.Context, guess State, c Change) (at uint64, err error)
 
 	// Turn waits until the log is nobody else's, and returns what holds of it. It is followed by

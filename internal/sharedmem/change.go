@@ -113,7 +113,7 @@ func (s *Store) write(w *writer, c proofgraph.Change, known map[contracts.Balanc
 		s.decisions[s.size+uint64(i)] = &decision{by: w}
 	}
 	for _, i := range c.Settled {
-		s.decisions[i].settled = true
+		s.decisions[i].settler = w
 	}
 	s.size += uint64(len(b.Entries))
 	return b.At, nil
@@ -125,9 +125,9 @@ func (s *Store) settles(w *writer, i uint64) error {
 	switch {
 	case d == nil:
 		return proofgraph.ErrMoved
-	case d.settled && d.by == w:
+	case d.settler != nil && d.settler != w && d.by == w:
 		return proofgraph.ErrFenced
-	case d.settled, d.by != w && !d.by.fenced && !d.by.left:
+	case d.settler != nil, d.by != w && !d.by.fenced && !d.by.left:
 		return proofgraph.ErrMoved
 	}
 	return nil

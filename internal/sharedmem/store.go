@@ -47,7 +47,7 @@ type session struct {
 // A decision had to get a receipt.
 type decision struct {
 	by      *writer
-	settled bool
+	settler *writer // wrote its receipt; nil: nobody yet
 }
 
 var (

@@ -149,7 +149,7 @@ func (w *writer) Dead(ctx context.Context) ([]uint64, error) {
 	}
 	var open []uint64
 	for i, d := range s.decisions {
-		if !d.settled && (d.by.fenced || d.by.left) {
+		if d.settler == nil && (d.by.fenced || d.by.left) {
 			open = append(open, i)
 		}
 	}
