@@ -91,7 +91,9 @@
 // in its row then says whether the last one was written. If it was, it counts; if not, it returns
 // [proofgraph.ErrMoved]. If the row says less than was acknowledged, the database is another one,
 // and the writer has an error. A process that stops in its turn loses the log after 5 s, and is
-// fenced if another process looks for dead ones before it goes on.
+// fenced if another process looks for dead ones before it goes on. If it has sent a part of a
+// statement the server waits for the rest, and a process that has waited 10 s for the log ends the
+// connection. For that all processes of a log have to log in as the same role.
 //
 // # Erasing
 //

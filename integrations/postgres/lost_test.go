@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -210,6 +211,33 @@ func TestHangInTurn(t *testing.T) {
 	_, c = m.batch("a", 1)
 	require.ErrorIs(t, w.End(t.Context(), c), proofgraph.ErrMoved)
 	g, c = m.batch("a", 1)
+	at, err := w.Put(t.Context(), g, c)
+	require.NoError(t, err, "it was not fenced")
+	assert.EqualValues(t, 1, at)
+}
+
+// A process that hangs in its turn, and has sent a part of a statement, loses it too: the server
+// waits for the rest, and the others end that.
+func TestHangInStatement(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	user := b.login("writer")
+	s := b.open(b.server.As(user, b.name), Options{})
+	w, other, m := b.join(s), b.join(b.open(b.server.As(user, b.name), Options{})), remember()
+	_, err := w.Turn(t.Context(), proofgraph.Ask{})
+	require.NoError(t, err)
+	send := w.link.PgConn().Frontend()
+	send.SendBind(&pgproto3.Bind{PreparedStatement: "commit"})
+	require.NoError(t, send.Flush())
+	began := time.Now()
+	_, err = other.Turn(t.Context(), proofgraph.Ask{})
+	require.NoError(t, err)
+	t.Logf("the log was free after %v", time.Since(began).Round(time.Millisecond))
+	_, c := m.batch("b", 1)
+	require.NoError(t, other.End(t.Context(), c))
+	_, c = m.batch("a", 1)
+	require.ErrorIs(t, w.End(t.Context(), c), proofgraph.ErrMoved)
+	g, c := m.batch("a", 1)
 	at, err := w.Put(t.Context(), g, c)
 	require.NoError(t, err, "it was not fenced")
 	assert.EqualValues(t, 1, at)

@@ -44,6 +44,7 @@ func (w *writer) Turn(ctx context.Context, a proofgraph.Ask) (proofgraph.State, 
 			if err := w.rollback(ctx); err != nil {
 				return proofgraph.State{}, w.fail("turn", err)
 			}
+			w.free(ctx)
 		}
 		if ctx.Err() != nil {
 			return proofgraph.State{}, ctx.Err()
@@ -145,6 +146,21 @@ func (w *writer) rollback(ctx context.Context) error {
 		err = errors.New("an append that was not made is there")
 	}
 	return err
+}
+
+// free ends connections of other writers that have begun a transaction and then nothing for 5 s.
+// The server does that itself if no statement is under way, but it waits without end for the rest
+// of one that was sent in part. Writers with another login can neither be seen nor ended.
+func (w *writer) free(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	// If it fails nothing is ended, and the next try for a turn finds out why.
+	_, _ = w.link.Exec(ctx, `SELECT pg_terminate_backend(a.pid)
+		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid AND a.datname = current_database()
+		WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+			AND l.classid = $1 AND l.objid IN (SELECT id::bigint::oid FROM writer WHERE log = $2)
+			AND a.xact_start IS NOT NULL AND a.wait_event = 'ClientRead' AND a.state_change < now() - interval '5 s'`,
+		w.link.table, w.log)
 }
 
 // End writes a batch and ends the turn, in one round trip.
