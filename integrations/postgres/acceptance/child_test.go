@@ -295,7 +295,7 @@ func (c *child) load(g int) {
 		default:
 			c.did(c.kernel.UserMessage(context.Background(), common, "hello"))
 		}
-		time.Sleep(time.Duration(random.IntN(4000)) * time.Microsecond)
+		time.Sleep(time.Duration(random.IntN(8000)) * time.Microsecond)
 	}
 }
 

@@ -2,10 +2,10 @@
 // one log in a PostgreSQL server, under load.
 //
 // Processes, the server's processes, and connections are killed, stopped, or lose what they send.
-// Each run of a tool, and each receipt that a process was given, is written to a file outside of the
-// log. After each fault the log is compared with these: no call ran twice, or without its durable
-// permission, no output was released without its durable receipt, and nothing of a fenced process
-// stands after its fence.
+// Each run of a tool, and each receipt that a process was given, is written to a file outside of
+// the log. After each fault the log is compared with these: no call ran twice, or without its
+// durable permission, no output was released without its durable receipt, and nothing of a fenced
+// process stands after its fence.
 //
 //	go test ./acceptance -v -kills 500 -seed 1 -timeout 2h
 //

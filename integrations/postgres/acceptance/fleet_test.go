@@ -95,8 +95,8 @@ func newFleet(t testing.TB, s *pgtest.Server, seed uint64) *fleet {
 	return f
 }
 
-// fences makes the server note how long the log was when a writer was fenced: nothing of that writer
-// may have that index or a larger one.
+// fences makes the server note how long the log was when a writer was fenced: nothing of that
+// writer may have that index or a larger one.
 const fences = `
 CREATE TABLE public.fence (writer integer, size bigint);
 CREATE FUNCTION public.fence() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
@@ -140,12 +140,11 @@ func (f *fleet) start(slot int, load bool, arm ...func(*process) hook) *process 
 		p.proxy = newProxy(f, f.server)
 	}
 	p.proxy.on(nil)
-	if f.sabotage == lostCommit {
-		p.proxy.mu.Lock()
-		p.proxy.rewrite = asleep
-		p.proxy.mu.Unlock()
-	}
-	o := orders{URL: "host=" + p.proxy.dir + " port=5432 user=helm dbname=" + f.database + " sslmode=disable pool_max_conns=3",
+	p.proxy.mu.Lock()
+	p.proxy.rewrite = rewrites[f.sabotage]
+	p.proxy.mu.Unlock()
+	o := orders{URL: fmt.Sprintf("host=%s port=5432 user=helm dbname=%s sslmode=disable pool_max_conns=3 application_name='process %d'",
+		p.proxy.dir, f.database, p.number),
 		Process: p.number, Slot: slot, Runs: f.ledger.runs.name, Acks: f.ledger.acks.name, Load: load,
 		Seed: f.seed + uint64(p.number), Sabotage: f.sabotage}
 	self, err := os.Executable()
@@ -386,10 +385,14 @@ func (f *fleet) fenced() {
 	var index, size uint64
 	var writer int
 	_, err = pgx.ForEachRow(rows, []any{&index, &writer}, func() error {
-		if w, ok := writers[process[index]]; ok && w != writer {
-			f.wrong("process %d is the writers %d and %d", process[index], w, writer)
+		p, ok := process[index]
+		if !ok { // it came after the entries were read
+			return nil
 		}
-		writers[process[index]] = writer
+		if w, ok := writers[p]; ok && w != writer {
+			f.wrong("process %d is the writers %d and %d", p, w, writer)
+		}
+		writers[p] = writer
 		return nil
 	})
 	require.NoError(f, err)

@@ -16,7 +16,7 @@ import (
 // A process is killed at random.
 func TestProcessesAreKilled(t *testing.T) {
 	t.Parallel()
-	soak(t, server(t), faults(8), func(f *fleet, random *rand.Rand) {
+	soak(t, server(t), faults(4), func(f *fleet, random *rand.Rand) {
 		pause(random, 50)
 		f.slots[random.IntN(slots)].kill()
 	})
@@ -31,7 +31,7 @@ func pause(random *rand.Rand, milliseconds int) {
 func TestServerEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	soak(t, s, faults(3), func(f *fleet, random *rand.Rand) {
+	soak(t, s, faults(2), func(f *fleet, random *rand.Rand) {
 		pause(random, 50)
 		require.NoError(f, s.Stop(true))
 		require.NoError(f, s.Start())
@@ -43,7 +43,7 @@ func TestServerEndsAtOnce(t *testing.T) {
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	soak(t, s, faults(3), func(f *fleet, random *rand.Rand) {
+	soak(t, s, faults(2), func(f *fleet, random *rand.Rand) {
 		pause(random, 50)
 		ctx := context.Background()
 		watch, err := pgx.Connect(ctx, s.URL(f.database))
@@ -67,7 +67,7 @@ func TestServerIsKilled(t *testing.T) {
 // Connections are ended by the server, one or all.
 func TestConnectionsAreKilled(t *testing.T) {
 	t.Parallel()
-	soak(t, server(t), faults(8), func(f *fleet, random *rand.Rand) {
+	soak(t, server(t), faults(4), func(f *fleet, random *rand.Rand) {
 		pause(random, 50)
 		n := []int{1, 1, 2, 100}[random.IntN(4)]
 		ctx := context.Background()

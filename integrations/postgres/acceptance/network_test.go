@@ -12,7 +12,8 @@ import (
 // writes are the labels of the statements of a writer.
 var writes = []string{"put", "begin", "log", "writer", "sessions", "balances", "write", "commit"}
 
-// nth returns a function that reports whether a message is the nth from now on of the connections of writers.
+// nth returns a function that reports whether a message is one after the nth of a writer's
+// statements.
 func nth(n int) func(*message) bool {
 	return func(m *message) bool {
 		if m.kind != 0 && isWrite(m.label) {
@@ -41,7 +42,7 @@ func (f *fleet) await(p *process, done chan struct{}) {
 // What one side sends is lost from some message on, and later so is the connection.
 func TestPacketsAreLost(t *testing.T) {
 	t.Parallel()
-	soak(t, server(t), faults(8), func(f *fleet, random *rand.Rand) {
+	soak(t, server(t), faults(5), func(f *fleet, random *rand.Rand) {
 		p := f.slots[random.IntN(slots)]
 		wait := time.Duration(random.IntN(30)) * time.Millisecond
 		var of *line
@@ -66,7 +67,7 @@ func TestPacketsAreLost(t *testing.T) {
 // The answer to a commit is lost, and nothing else: the server has made it.
 func TestAnswersAreLost(t *testing.T) {
 	t.Parallel()
-	soak(t, server(t), faults(8), func(f *fleet, random *rand.Rand) {
+	soak(t, server(t), faults(5), func(f *fleet, random *rand.Rand) {
 		p := f.slots[random.IntN(slots)]
 		of := []string{"put", "commit"}[random.IntN(2)]
 		skip := random.IntN(8)
@@ -98,7 +99,7 @@ func TestAnswersAreLost(t *testing.T) {
 func TestStatementsComeLate(t *testing.T) {
 	t.Parallel()
 	delivered := map[string]int{}
-	soak(t, server(t), faults(8), func(f *fleet, random *rand.Rand) {
+	soak(t, server(t), faults(5), func(f *fleet, random *rand.Rand) {
 		p := f.slots[random.IntN(slots)]
 		of := []string{"put", "write"}[random.IntN(2)]
 		when := []string{"connect", "settings", "prepare", "lock", "terminate", "lock again", "raise", "put"}[random.IntN(8)]

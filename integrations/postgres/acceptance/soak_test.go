@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	slots    = 3  // processes at a time
-	perLog   = 25 // faults, and then the log is verified and another one begun
-	afterAll = 1  // processes that go on until the end of the log
+	slots  = 3  // processes at a time
+	perLog = 25 // faults, and then the log is verified and another one begun
 )
 
-// soak makes n faults under the load of three processes. After each of them all processes have to go
-// on, and the log is compared with what they did; after 25 it is verified.
+// soak makes n faults under the load of three processes. After each of them all processes have to
+// go on, and the log is compared with what they did; after 25 it is verified.
 func soak(t *testing.T, s *pgtest.Server, n int, fault func(f *fleet, random *rand.Rand)) {
 	t.Helper()
 	var sum totals
