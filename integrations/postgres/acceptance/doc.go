@@ -9,5 +9,6 @@
 //
 //	go test ./acceptance -v -kills 500 -seed 1 -timeout 2h
 //
-// The default is a few faults of each kind. A failure prints its seed.
+// The default is a few faults of each kind. What the time limit leaves no time for is not made, and
+// each test prints how many were. A failure prints its seed.
 package acceptance

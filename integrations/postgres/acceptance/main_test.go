@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +70,12 @@ func started(t testing.TB, s *pgtest.Server, err error) *pgtest.Server {
 	}
 	require.NoError(t, err)
 	return s
+}
+
+// late reports whether the time of a test is nearly over that was to make as many faults as it can.
+func late(t *testing.T) bool {
+	end, ok := t.Deadline()
+	return *kills > 0 && ok && time.Until(end) < 90*time.Second
 }
 
 // faults returns how many faults of a kind there are to be: few, unless more are asked for.

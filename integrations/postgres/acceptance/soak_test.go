@@ -24,8 +24,8 @@ const (
 func soak(t *testing.T, s *pgtest.Server, n int, fault func(f *fleet, random *rand.Rand)) {
 	t.Helper()
 	var sum totals
-	began := time.Now()
-	for made := 0; made < n && !t.Failed(); {
+	made, began := 0, time.Now()
+	for made < n && !t.Failed() && !late(t) {
 		from := *seed + uint64(made)
 		f := newFleet(t, s, from)
 		random := rand.New(rand.NewPCG(from, 0))
@@ -36,7 +36,7 @@ func soak(t *testing.T, s *pgtest.Server, n int, fault func(f *fleet, random *ra
 		for range min(perLog, n-made) {
 			fault(f, random)
 			f.goOn()
-			if made++; t.Failed() {
+			if made++; t.Failed() || late(t) {
 				break
 			}
 		}
@@ -44,7 +44,7 @@ func soak(t *testing.T, s *pgtest.Server, n int, fault func(f *fleet, random *ra
 		f.store.Close()
 		sum.add(f)
 	}
-	t.Logf("%d faults, seed %d, in %v: %v", n, *seed, time.Since(began).Round(time.Second), &sum)
+	t.Logf("%d faults of %d, seed %d, in %v: %v", made, n, *seed, time.Since(began).Round(time.Second), &sum)
 }
 
 // totals are what the fleets of a test have come to.

@@ -25,8 +25,8 @@ func TestStoppedInTurn(t *testing.T) {
 	s := server(t)
 	var sum totals
 	var between, within waits
-	n, began := faults(2), time.Now()
-	for made := 0; made < n && !t.Failed(); {
+	n, made, began := faults(2), 0, time.Now()
+	for made < n && !t.Failed() && !late(t) {
 		var fleets []*fleet
 		for i := range min(most, n-made) {
 			f := newFleet(t, s, *seed+uint64(made+i))
@@ -36,7 +36,7 @@ func TestStoppedInTurn(t *testing.T) {
 			fleets = append(fleets, f)
 		}
 		for range perLog {
-			if made >= n || t.Failed() {
+			if made >= n || t.Failed() || late(t) {
 				break
 			}
 			fleets := fleets[:min(len(fleets), n-made)]
@@ -49,7 +49,7 @@ func TestStoppedInTurn(t *testing.T) {
 			sum.add(f)
 		}
 	}
-	t.Logf("%d processes stopped in a turn, seed %d, in %v; %v", n, *seed, time.Since(began).Round(time.Second), &sum)
+	t.Logf("%d processes of %d stopped in a turn, seed %d, in %v; %v", made, n, *seed, time.Since(began).Round(time.Second), &sum)
 	t.Logf("between statements (idle_in_transaction_session_timeout 5 s): the others went on after %v", &between)
 	t.Logf("within a statement (lock_timeout 10 s): the others went on after %v", &within)
 }
