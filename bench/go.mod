@@ -7,6 +7,8 @@ require (
 	github.com/casbin/casbin/v3 v3.10.0
 	github.com/cedar-policy/cedar-go v1.9.0
 	github.com/helmkernel/helm v0.0.0
+	github.com/helmkernel/helm/integrations/postgres v0.0.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/open-policy-agent/opa v1.22.0
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/bbolt v1.5.0
@@ -27,6 +29,10 @@ require (
 	github.com/gobwas/glob v1.0.0 // indirect
 	github.com/goccy/go-json v0.10.6 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/gowebpki/jcs v1.0.2 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/lestrrat-go/blackmagic v1.0.4 // indirect
 	github.com/lestrrat-go/dsig v1.4.0 // indirect
 	github.com/lestrrat-go/dsig-secp256k1 v1.0.0 // indirect
@@ -61,3 +67,5 @@ require (
 )
 
 replace github.com/helmkernel/helm => ../
+
+replace github.com/helmkernel/helm/integrations/postgres => ../integrations/postgres

@@ -92,7 +92,7 @@ func (h *host) guarded(dir string, callers int, allow, shared bool) (subject, er
 	if err != nil {
 		return nil, err
 	}
-	k, err := h.kernel(s)
+	k, err := h.Kernel(s)
 	return &guarded{h, dir, allow, shared, s, k, maphash.MakeSeed(), make([][]receipt, callers)}, err
 }
 
@@ -101,7 +101,7 @@ func (g *guarded) do(caller int) error {
 	if !g.shared {
 		session = fmt.Sprint("bench-", caller)
 	}
-	r, err := g.host.guard(g.kernel, caller, session, g.allow)
+	r, err := g.host.Guard(g.kernel, caller, session, g.allow)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (g *guarded) check() error {
 		return err
 	}
 	defer s.Close()
-	o := proofgraph.Options{Origin: "helm/" + g.host.keyID.String()[:16], Key: g.host.key,
-		LogKey: crypto.DeriveLogKey(g.host.key), Trust: trust.Canonical()}
+	o := proofgraph.Options{Origin: "helm/" + g.host.keyID.String()[:16], Key: g.host.Key,
+		LogKey: crypto.DeriveLogKey(g.host.Key), Trust: trust.Canonical()}
 	allowed := 0
 	_, err = proofgraph.Open(context.Background(), s, o,
 		func(l proofgraph.Line) error {

@@ -1,0 +1,241 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/helmkernel/helm/bench/internal/cpu"
+	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/integrations/postgres/pgtest"
+	"github.com/helmkernel/helm/internal/sharedmem"
+	"github.com/helmkernel/helm/proofgraph"
+)
+
+const burns = "HELM_BENCH_TEST_BURNS"
+
+// The processes of rows are this program.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(burns) != "":
+		for cpu.Time() < 200*time.Millisecond {
+		}
+		os.Stdout.WriteString("burnt")
+		io.Copy(io.Discard, os.Stdin)
+	case isChild():
+		os.Exit(child())
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// short is a plan of a few calls.
+func short() plan { return plan{turns: 2, each: time.Hour, most: 2} }
+
+func needServer(t *testing.T) {
+	t.Helper()
+	if _, err := pgtest.Bin(); errors.Is(err, pgtest.ErrAbsent) {
+		t.Skip(err)
+	}
+}
+
+// Every row of every table, for a few calls: each is complete, and its log is what the calls were. No
+// time is asserted.
+func TestTables(t *testing.T) {
+	needServer(t)
+	number := regexp.MustCompile(`^\d+(\.\d+)?( \(\d+–\d+\))?$`)
+	for name, change := range map[string]func(*plan){
+		"plain": func(*plan) {},
+		"delay": func(p *plan) { p.delay = time.Millisecond },
+		"disk":  func(p *plan) { p.disk = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := short()
+			change(&p)
+			var out bytes.Buffer
+			require.NoError(t, p.run(&out))
+			for _, r := range p.rows() {
+				cells := cellsOf(t, out.String(), r.name)
+				for i, cell := range cells[1:] {
+					empty := !r.shared && (i >= 4 && i <= 6 || i >= 8)
+					assert.Equal(t, empty, cell == "–", "%s: cell %d is %q", r.name, i, cell)
+					assert.True(t, empty || number.MatchString(cell), "%s: cell %d is %q", r.name, i, cell)
+				}
+				switch {
+				case r.alone:
+					assert.Equal(t, "100", cells[9], "turns")
+				case r.shared && !r.budget:
+					assert.Equal(t, "0", cells[9], "turns of those who write to sessions of their own")
+				}
+				if r.name == sharedOne && p.delay > 0 {
+					assert.Equal(t, "2.00", cells[10], "round trips of one caller")
+				}
+			}
+			for _, x := range p.bounds() {
+				cells := cellsOf(t, out.String(), x.what)
+				assert.Regexp(t, `^\d+(\.\d+)?$`, cells[2])
+				assert.Regexp(t, `^(ok|NOT MET)$`, cells[3])
+			}
+			if p.disk {
+				assert.Regexp(t, `: [1-9]\d* writes of 256 KB a second`, out.String())
+			}
+		})
+	}
+}
+
+// cellsOf returns the cells of a row.
+func cellsOf(t *testing.T, table, name string) []string {
+	t.Helper()
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "| "+name+" |") {
+			return strings.Split(strings.Trim(line, "| \n"), " | ")
+		}
+	}
+	t.Fatalf("no row %s in %s", name, table)
+	return nil
+}
+
+// A run whose log lacks a call, or one of whose processes ends, has an error and no table.
+func TestWrongRuns(t *testing.T) {
+	needServer(t)
+	p := short()
+	p.turns = 1
+	b, err := newBench(p)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.close()) }()
+	require.NoError(t, b.measure())
+	require.NoError(t, b.check())
+	for _, l := range b.logs {
+		l.calls++
+		assert.ErrorContains(t, b.check(), l.name)
+		l.calls--
+	}
+	four := b.logs[len(b.logs)-1]
+	require.NoError(t, b.server.Exec(t.Context(), b.database,
+		"UPDATE "+four.schema+".session SET next = next + 1 WHERE name = 'bench-7'"))
+	assert.ErrorContains(t, b.check(), four.name)
+
+	lost, err := newBench(p)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lost.close()) }()
+	require.NoError(t, lost.logs[3].run.list[0].command.Process.Kill())
+	assert.ErrorContains(t, lost.measure(), lost.logs[3].name)
+}
+
+// What a plan cannot measure is refused.
+func TestPlans(t *testing.T) {
+	for _, p := range []plan{{each: 1}, {turns: 1}, {turns: 1, each: 1, delay: -1}} {
+		require.Error(t, p.run(io.Discard))
+	}
+}
+
+// The bounds are compared with medians, and say what does not hold.
+func TestBounds(t *testing.T) {
+	b := &bench{results: results{}}
+	for _, r := range b.rows() {
+		for _, ms := range []time.Duration{9, 1, 2} { // of one call of 2 ms
+			took := make([]time.Duration, 100)
+			for i := range took {
+				took[i] = ms * time.Millisecond
+			}
+			x := &turn{took: took, wall: 100 * ms * time.Millisecond, kernel: ms * time.Millisecond, tables: 550_100}
+			if r.name == sharedOne {
+				took[50] = 5 * ms * time.Millisecond
+			}
+			b.results[r.name] = append(b.results[r.name], x)
+		}
+	}
+	var s strings.Builder
+	b.boundsTable(&s)
+	lines := strings.Split(s.String(), "\n")
+	assert.Equal(t, "| p50, one caller over filestore's | ≤ 4 | 5.00 | NOT MET |", lines[3])
+	assert.Equal(t, "| calls/s, 4 × 64 over filestore's 1 × 64 | ≥ 0.45 | 1.00 | ok |", lines[4])
+	assert.Equal(t, "| table bytes of a call, 4 × 64 | ≤ 5500 | 5501 | NOT MET |", lines[10])
+	assert.Equal(t, "| log bytes of a call, 4 × 64 | ≤ 6500 | 0 | ok |", lines[11])
+	least, greatest := b.results[four].spread(rate)
+	assert.Equal(t, [3]float64{1000.0 / 9, 500, 1000}, [3]float64{least, b.results[four].median(rate), greatest})
+}
+
+// The server's time has that of children that run and of those that have ended.
+func TestServerTime(t *testing.T) {
+	before, err := serverTime(os.Getpid())
+	require.NoError(t, err)
+	if before == 0 {
+		t.Skip("the system has no /proc")
+	}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), burns+"=1")
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	_, err = io.ReadFull(out, make([]byte, len("burnt")))
+	require.NoError(t, err)
+	runs, err := serverTime(os.Getpid())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, runs-before, 180*time.Millisecond)
+	require.NoError(t, in.Close())
+	require.NoError(t, c.Wait())
+	ended, err := serverTime(os.Getpid())
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, ended-before, 180*time.Millisecond)
+	_, err = serverTime(1 << 30)
+	require.Error(t, err)
+}
+
+// A writer that never guesses writes what a guess would have written, and nothing else.
+func TestTurning(t *testing.T) {
+	ctx := t.Context()
+	s := sharedmem.New()
+	joined, err := s.Join(ctx, "example.com/log")
+	require.NoError(t, err)
+	var count appends
+	w := counting{turning{joined}, &count}
+	put := func(guess proofgraph.State, nonce string) error {
+		e := contracts.Entry(nonce)
+		end := guess.Sessions["a"]
+		end.Next, end.Last = end.Next+1, e.Hash()
+		spent := []contracts.Balance{{Budget: "b", Spent: 1}}
+		at, err := w.Put(ctx, guess, proofgraph.Change{Batch: proofgraph.Batch{Entries: []contracts.Entry{e}},
+			Of: []string{"a"}, Sessions: map[string]proofgraph.End{"a": end}, Spent: spent, Used: []string{nonce}})
+		if err == nil {
+			require.Zero(t, at)
+		}
+		return err
+	}
+	none := proofgraph.State{Sessions: map[string]proofgraph.End{"a": {}}, Spent: []contracts.Balance{{Budget: "b"}}}
+	require.NoError(t, put(none, "first"))
+	assert.ErrorIs(t, put(none, "another"), proofgraph.ErrMoved)
+	state, err := w.Turn(ctx, proofgraph.Ask{Sessions: []string{"a"}, Balances: none.Spent})
+	require.NoError(t, err)
+	require.NoError(t, w.End(ctx, proofgraph.Change{}))
+	assert.ErrorIs(t, put(state, "first"), proofgraph.ErrMoved)
+	for _, change := range []func(*proofgraph.State){
+		func(g *proofgraph.State) { g.Kernel++ },
+		func(g *proofgraph.State) { g.Spent = []contracts.Balance{{Budget: "b", Spent: 7}} },
+		func(g *proofgraph.State) { end := state.Sessions["a"]; end.Last[0]++; g.Sessions["a"] = end },
+	} {
+		guess := proofgraph.State{Sessions: map[string]proofgraph.End{"a": state.Sessions["a"]}, Spent: state.Spent}
+		change(&guess)
+		assert.ErrorIs(t, put(guess, "another"), proofgraph.ErrMoved)
+	}
+	size, err := s.Size(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, uint64(1), size)
+	assert.Equal(t, appends{Turns: 7, Entries: 1}, count)
+}
