@@ -24,8 +24,8 @@ func (b *bare) open(path string) (err error) {
 	return err
 }
 
-// measure measures each part for a while.
-func (b *bare) measure(conn *pgx.Conn, each time.Duration) error {
+// measure measures each part for a while, at most so many times.
+func (b *bare) measure(conn *pgx.Conn, each time.Duration, most int) error {
 	key, msg := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), make([]byte, 256)
 	page := peers.Item{Entry: make([]byte, 4096)}
 	for _, x := range []struct {
@@ -36,15 +36,14 @@ func (b *bare) measure(conn *pgx.Conn, each time.Duration) error {
 		{&b.syncs, func() error { return b.file.Put(page) }},
 		{&b.rounds, func() error { return conn.Ping(context.Background()) }},
 	} {
-		for start := time.Now(); ; {
-			t0 := time.Now()
+		start := time.Now()
+		for n, t0 := 0, start; n < most && t0.Sub(start) < each; n++ {
 			if err := x.do(); err != nil {
 				return err
 			}
-			*x.times = append(*x.times, time.Since(t0))
-			if time.Since(start) > each {
-				break
-			}
+			t1 := time.Now()
+			*x.times = append(*x.times, t1.Sub(t0))
+			t0 = t1
 		}
 	}
 	return nil

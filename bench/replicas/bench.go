@@ -153,7 +153,7 @@ func (b *bench) startDisk() error {
 func (b *bench) measure() error {
 	began := time.Now()
 	for n := range b.turns + 1 {
-		if err := b.bare.measure(b.conn, min(b.each/10, 300*time.Millisecond)); err != nil {
+		if err := b.bare.measure(b.conn, min(b.each/10, 300*time.Millisecond), b.most); err != nil {
 			return err
 		}
 		for i := range b.logs {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 }
 
 // short is a plan of a few calls.
-func short() plan { return plan{turns: 2, each: time.Hour, most: 2} }
+func short() plan { return plan{turns: 1, each: time.Hour, most: 2} }
 
 func needServer(t *testing.T) {
 	t.Helper()
@@ -55,6 +55,7 @@ func needServer(t *testing.T) {
 // time is asserted.
 func TestTables(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	number := regexp.MustCompile(`^\d+(\.\d+)?( \(\d+–\d+\))?$`)
 	for name, change := range map[string]func(*plan){
 		"plain": func(*plan) {},
@@ -62,6 +63,7 @@ func TestTables(t *testing.T) {
 		"disk":  func(p *plan) { p.disk = true },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := short()
 			change(&p)
 			var out bytes.Buffer
@@ -110,8 +112,8 @@ func cellsOf(t *testing.T, table, name string) []string {
 // A run whose log lacks a call, or one of whose processes ends, has an error and no table.
 func TestWrongRuns(t *testing.T) {
 	needServer(t)
+	t.Parallel()
 	p := short()
-	p.turns = 1
 	b, err := newBench(p)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.close()) }()
