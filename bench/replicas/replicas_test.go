@@ -231,6 +231,7 @@ func TestTurning(t *testing.T) {
 		func(g *proofgraph.State) { g.Kernel++ },
 		func(g *proofgraph.State) { g.Spent = []contracts.Balance{{Budget: "b", Spent: 7}} },
 		func(g *proofgraph.State) { end := state.Sessions["a"]; end.Last[0]++; g.Sessions["a"] = end },
+		func(g *proofgraph.State) { end := state.Sessions["a"]; end.Next++; g.Sessions["a"] = end },
 	} {
 		guess := proofgraph.State{Sessions: map[string]proofgraph.End{"a": state.Sessions["a"]}, Spent: state.Spent}
 		change(&guess)
@@ -239,5 +240,5 @@ func TestTurning(t *testing.T) {
 	size, err := s.Size(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, uint64(1), size)
-	assert.Equal(t, appends{Turns: 7, Entries: 1}, count)
+	assert.Equal(t, appends{Turns: 8, Entries: 1}, count)
 }
