@@ -43,8 +43,9 @@ var statements = map[string]string{
 	"begin":  "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
 	"log":    "SELECT size FROM log WHERE id = $1 FOR NO KEY UPDATE",
 	"writer": "SELECT id FROM writer WHERE id = $1 AND incarnation = $2 AND NOT fenced FOR NO KEY UPDATE",
-	"sessions": `SELECT name, next, last, lamport, time, open, closed FROM session
-		WHERE log = $1 AND name = ANY ($2::text[])`,
+	"sessions": `SELECT s.name, s.next, s.last, s.lamport, s.time, s.open, s.closed
+		FROM unnest($2::text[]) a (name)
+		CROSS JOIN LATERAL (SELECT * FROM session WHERE log = $1 AND name = a.name LIMIT 1) s`,
 	"balances": `SELECT coalesce(b.spent, 0)
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY a (budget, "of", "window", place)
 		LEFT JOIN LATERAL (SELECT spent FROM balance

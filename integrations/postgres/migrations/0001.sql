@@ -107,8 +107,9 @@ CREATE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one, for Dea
 -- if the log is not as the batch needs it, and -2 if the writer is fenced. Otherwise it returns _at.
 -- The caller's transaction holds the rows of the log and of the writer.
 --
--- Rows are looked up by ANY of a list or in a LATERAL with a LIMIT, not by a join: a plan that was made
--- when a table was empty may turn a join around, and read the table.
+-- Rows are looked up in a LATERAL with a LIMIT, not by a join and not by ANY of a list: a plan that was
+-- made when a table was empty may turn a join around, or find what has the log and filter that by the
+-- list, and read the table.
 --
 -- Where it returns less than 0 the transaction has locked rows and changed none, so that nothing of
 -- it need be waited for.
@@ -124,20 +125,31 @@ CREATE FUNCTION write(
 	_opened bigint[],                                 -- decisions of this batch, by their place in it
 	_settled bigint[]                                 -- decisions before it, by their index
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
+DECLARE
+	_open tid[]; -- the rows of _settled
 BEGIN
-	IF cardinality(_used) > 0 AND EXISTS (SELECT FROM nonce WHERE log = _log AND nonce = ANY (_used)) THEN
+	IF cardinality(_used) > 0 AND EXISTS (
+		SELECT FROM unnest(_used) u
+		CROSS JOIN LATERAL (SELECT FROM nonce WHERE log = _log AND nonce = u LIMIT 1) n
+	) THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
 		RETURN -1;
 	END IF;
 
-	IF cardinality(_settled) > 0 AND cardinality(_settled) <> (
-		SELECT count(*) FROM open o WHERE o.log = _log AND o.index = ANY (_settled) AND o.settler IS NULL
-			AND (o.writer = _writer OR (SELECT w.fenced OR w.gone FROM writer w WHERE w.id = o.writer))
-	) THEN
-		PERFORM set_config('synchronous_commit', 'off', true);
-		RETURN CASE WHEN EXISTS (
-			SELECT FROM open WHERE log = _log AND index = ANY (_settled) AND writer = _writer AND settler <> _writer
-		) THEN -2 ELSE -1 END;
+	IF cardinality(_settled) > 0 THEN
+		SELECT array_agg(o.row_at) INTO _open FROM unnest(_settled) s
+		CROSS JOIN LATERAL (
+			SELECT ctid AS row_at, writer FROM open WHERE log = _log AND index = s AND settler IS NULL LIMIT 1
+		) o
+		WHERE o.writer = _writer OR (SELECT w.fenced OR w.gone FROM writer w WHERE w.id = o.writer);
+		IF cardinality(_settled) <> coalesce(cardinality(_open), 0) THEN
+			PERFORM set_config('synchronous_commit', 'off', true);
+			RETURN CASE WHEN EXISTS (
+				SELECT FROM unnest(_settled) s
+				CROSS JOIN LATERAL (SELECT writer, settler FROM open WHERE log = _log AND index = s LIMIT 1) o
+				WHERE o.writer = _writer AND o.settler <> _writer
+			) THEN -2 ELSE -1 END;
+		END IF;
 	END IF;
 
 	UPDATE writer SET batch = batch + 1, at = _at WHERE id = _writer AND incarnation = _incarnation AND NOT fenced;
@@ -187,7 +199,7 @@ BEGIN
 		INSERT INTO open (log, index, writer) SELECT _log, _at + o, _writer FROM unnest(_opened) o;
 	END IF;
 	IF cardinality(_settled) > 0 THEN
-		UPDATE open SET settler = _writer WHERE log = _log AND index = ANY (_settled);
+		UPDATE open SET settler = _writer WHERE ctid = ANY (_open);
 	END IF;
 	RETURN _at;
 END
