@@ -13,7 +13,7 @@ import (
 	"github.com/helmkernel/helm/bench/peers"
 )
 
-// bare is what the machine needs for the parts of a call: nothing else of this run is done meanwhile.
+// bare is what the machine needs for the parts of a call, while nothing else of this run is done.
 type bare struct {
 	file                 peers.Store
 	signs, syncs, rounds []time.Duration

@@ -148,8 +148,8 @@ func (b *bench) startDisk() error {
 	return b.disk.ready()
 }
 
-// measure runs the rows by turns, so that other uses of the machine meet them all. The first turn of
-// a row warms it and is not counted.
+// measure runs the rows by turns, so that other uses of the machine meet them all. The first turn
+// of a row warms it and is not counted.
 func (b *bench) measure() error {
 	began := time.Now()
 	for n := range b.turns + 1 {

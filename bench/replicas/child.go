@@ -22,8 +22,8 @@ import (
 	"github.com/helmkernel/helm/proofgraph/filestore"
 )
 
-// What a process of a row does. It reads a job, says that it is ready, and answers each order with a
-// report, until there are no more.
+// What a process of a row does. It reads a job, says that it is ready, and answers each order with
+// a report, until there are no more.
 
 const childVariable = "HELM_BENCH_CHILD"
 

@@ -5,9 +5,9 @@
 //
 //	GOWORK=off go run ./replicas [-turns 5] [-for 5s] [-delay 1ms] [-disk] [-short]
 //
-// It starts a PostgreSQL server of its own, and needs the server's programs: see package pgtest. The
-// logs and the database are below the directory of temporary files, so TMPDIR names the disk that
-// is measured. A run takes about five minutes and 3 GB.
+// It starts a PostgreSQL server of its own, and needs the server's programs: see package pgtest.
+// The logs and the database are below the directory of temporary files, so TMPDIR names the disk
+// that is measured. A run takes about five minutes and 3 GB.
 //
 // A row is a log of its own and the processes that write to it, each with a kernel and its callers.
 // Every call is a whole call of Kernel.Guard that is allowed, with arguments of about 900 bytes:
@@ -15,16 +15,16 @@
 // session of its own. The outcome of each call is checked as it returns. In the row with one budget
 // every call of every process is charged to the same balance, which does not run out.
 //
-// The processes of a row run for the time of -for, all from one moment on, and then wait while those
-// of the other rows run; that happens as often as -turns says, and once more before it for warming.
+// The processes of a row run for the time of -for, all from one moment on, and then wait while
+// those of the other rows run; that happens as often as -turns says, and once before it for warming.
 // A figure is the median of its turns, and in brackets are the least and the greatest.
 //
 // Kernel is user and system time of a row's processes, garbage collection included. Server is that
 // of the server's first process, of its children that have ended, and of those that run: also
 // what it does in the background meanwhile. Table bytes are what the tables grew by, with indexes
-// and what is free in them; log bytes are what the write-ahead log grew by. An append is a batch that
-// the store took; a turn is one that was not guessed, or of which the guess was wrong (see package
-// proofgraph).
+// and what is free in them; log bytes are what the write-ahead log grew by. An append is a batch
+// that the store took; a turn is one that was not guessed, or of which the guess was wrong (see
+// package proofgraph).
 //
 // With -delay a proxy between processes and server holds back what each side sends, for that long,
 // and lets any amount of it through at the same time. It counts round trips: how often a client

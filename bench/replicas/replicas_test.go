@@ -51,8 +51,8 @@ func needServer(t *testing.T) {
 	}
 }
 
-// Every row of every table, for a few calls: each is complete, and its log is what the calls were. No
-// time is asserted.
+// Every row of every table, for a few calls: each is complete, and its log is what the calls were.
+// No time is asserted.
 func TestTables(t *testing.T) {
 	needServer(t)
 	t.Parallel()

@@ -89,8 +89,8 @@ func (c counting) End(ctx context.Context, x proofgraph.Change) error {
 	return err
 }
 
-// A turning writer never guesses: it takes a turn, and compares what holds with the guess itself. End
-// compares the rest of what Put does.
+// A turning writer never guesses: it takes a turn, and compares what holds with the guess itself.
+// End compares the rest of what Put does.
 type turning struct{ proofgraph.Writer }
 
 func (t turning) Put(ctx context.Context, guess proofgraph.State, x proofgraph.Change) (uint64, error) {

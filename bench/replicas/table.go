@@ -12,11 +12,11 @@ import (
 // print prints the tables of a run.
 func (b *bench) print(w io.Writer, before, after string) error {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s, %s/%s, %d cores, %s; %d turns a row, each of %v or %d calls of a caller\n\n", runtime.Version(),
-		runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), b.version, b.turns, b.each, b.most)
+	fmt.Fprintf(&s, "%s, %s/%s, %d cores, %s; %d turns a row, each of %v or %d calls of a caller\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), b.version, b.turns, b.each, b.most)
 	fmt.Fprintf(&s, "Load average: before %s; after %s. sign %.1f µs; write + fdatasync of 4 KB %.0f µs; "+
-		"round trip to the server %.0f µs.\n", before, after, micros(middle(b.bare.signs)), micros(middle(b.bare.syncs)),
-		micros(middle(b.bare.rounds)))
+		"round trip to the server %.0f µs.\n", before, after,
+		micros(middle(b.bare.signs)), micros(middle(b.bare.syncs)), micros(middle(b.bare.rounds)))
 	if b.disk != nil {
 		fmt.Fprintf(&s, "Another program wrote to the disk: %.0f writes of %d KB a second, each synced.\n",
 			float64(b.synced)/b.took.Seconds(), writeSize>>10)
@@ -29,7 +29,8 @@ func (b *bench) print(w io.Writer, before, after string) error {
 	for _, l := range b.logs {
 		calls += l.calls
 	}
-	fmt.Fprintf(&s, "The logs have every one of %d calls, with those of warming; a pack of one log has verified.\n", calls)
+	fmt.Fprintf(&s, "The logs have every one of %d calls, with those of warming; a pack of one log has verified.\n",
+		calls)
 	b.rowsTable(&s)
 	b.boundsTable(&s)
 	_, err := io.WriteString(w, s.String())
