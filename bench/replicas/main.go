@@ -16,7 +16,7 @@
 // every call of every process is charged to the same balance, which does not run out.
 //
 // The processes of a row run for the time of -for, all from one moment on, and then wait while
-// those of the other rows run; that happens as often as -turns says, and once before it for warming.
+// those of the other rows run; that happens as often as -turns says, and once before for warming.
 // A figure is the median of its turns, and in brackets are the least and the greatest.
 //
 // Kernel is user and system time of a row's processes, garbage collection included. Server is that
