@@ -340,7 +340,7 @@ func (c *call) awaitElsewhere(p *placement) (d Decision, r Receipt, ok bool) {
 	for waited := time.Duration(0); ; waited += poll {
 		if waited > 0 && waited%lateness == 0 {
 			if err := sh.settleDead(context.Background()); err != nil {
-				return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
+				return unanswered(err), Receipt{}, false
 			}
 		}
 		s.mu.Lock()
@@ -349,10 +349,10 @@ func (c *call) awaitElsewhere(p *placement) (d Decision, r Receipt, ok bool) {
 		s.mu.Unlock()
 		switch {
 		case err != nil:
-			return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
+			return unanswered(err), Receipt{}, false
 		case there:
 			if err := sh.log.Confirm(context.Background()); err != nil {
-				return Decision{Reason: contracts.ReasonFailClosedError, cause: err}, Receipt{}, false
+				return unanswered(err), Receipt{}, false
 			}
 			if sh.trust.Load().Frozen() {
 				return Decision{Reason: contracts.ReasonSystemFrozen, Why: "the system is frozen"}, Receipt{}, false
@@ -367,6 +367,12 @@ func (c *call) awaitElsewhere(p *placement) (d Decision, r Receipt, ok bool) {
 			return d, Receipt{}, false
 		}
 	}
+}
+
+// unanswered is the decision of a repeat if the store does not say how the first call ended.
+func unanswered(err error) Decision {
+	why := "idempotency: how the first call ended cannot be read from the store"
+	return Decision{Reason: contracts.ReasonFailClosedError, Why: why, cause: err}
 }
 
 // pause waits for the next look. It reports false if done was closed first.

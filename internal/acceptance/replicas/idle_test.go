@@ -2,15 +2,23 @@ package replicas
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/executor"
 	"github.com/helmkernel/helm/internal/kerneltest"
+	"github.com/helmkernel/helm/internal/sharedmem"
+	"github.com/helmkernel/helm/proofgraph"
 )
 
 // governed makes n kernels whose trust state has roots, and a world that signs events for them.
@@ -107,4 +115,52 @@ func TestApprovalInMain(t *testing.T) {
 	}
 	assert.Equal(t, int64(1), f.runs.Load())
 	f.verified(second)
+}
+
+// An unread store cannot be read while it is unread.
+type unread struct {
+	*sharedmem.Store
+	is    atomic.Bool
+	reads atomic.Int64
+}
+
+func (s *unread) Session(ctx context.Context, name string, from uint64) iter.Seq2[proofgraph.Placed, error] {
+	if s.reads.Add(1); s.is.Load() {
+		return func(yield func(proofgraph.Placed, error) bool) { yield(proofgraph.Placed{}, errors.New("lost")) }
+	}
+	return s.Store.Session(ctx, name, from)
+}
+
+// A repeat of a call that another kernel runs says so if its outcome cannot be read.
+func TestRepeatUnread(t *testing.T) {
+	t.Parallel()
+	runs, goOn := make(chan bool), make(chan bool)
+	s := &unread{}
+	f := newFleet(t, 0, kerneltest.Policy, func(o *helm.Options) {
+		s.Store = o.Store.(*sharedmem.Store)
+		o.Store, o.Drivers = s, map[string]executor.Driver{
+			"echo": executor.Func(func(_ context.Context, args json.RawMessage) (json.RawMessage, error) {
+				runs <- true
+				<-goOn
+				return args, nil
+			})}
+	})
+	first, second := f.join(), f.join()
+	once := func(in *helm.Intent) { in.Idempotency = "once" }
+	var all sync.WaitGroup
+	all.Go(func() {
+		d, _ := f.call(first, "chat", once)
+		assert.NoError(t, d.Err())
+	})
+	<-runs
+	all.Go(func() {
+		defer close(goOn)
+		d, _ := f.call(second, "chat", once)
+		assert.Equal(t, contracts.ReasonFailClosedError, d.Reason)
+		assert.Equal(t, "idempotency: how the first call ended cannot be read from the store", d.Why)
+	})
+	began := s.reads.Load()
+	assert.Eventually(t, func() bool { return s.reads.Load() > began+3 }, time.Minute, time.Millisecond, "it waits")
+	s.is.Store(true)
+	all.Wait()
 }
