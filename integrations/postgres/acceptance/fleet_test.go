@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -245,13 +246,16 @@ func (p *process) running() bool {
 	}
 }
 
+// names are what differs between two texts of one error.
+var names = regexp.MustCompile(`[^ ]*[0-9][^ ]*`)
+
 // gone notes how a process ended, which must be in one of the ways that there are.
 func (f *fleet) gone(p *process) {
 	f.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, why := range p.odd {
-		f.odd[why]++
+		f.odd[names.ReplaceAllString(why, "…")]++
 		if strings.HasPrefix(why, "unexpected") {
 			f.Errorf("seed %d: process %d: %s", f.seed, p.number, why)
 		}

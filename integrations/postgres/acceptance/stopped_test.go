@@ -21,7 +21,7 @@ import (
 // on: its kernel is sealed, and nothing of it stands after its fence.
 func TestStoppedInTurn(t *testing.T) {
 	t.Parallel()
-	const most = 4 // logs at a time: it is mostly a wait
+	const most, rounds = 4, 4 // logs at a time, since it is mostly a wait, and processes of each
 	s := server(t)
 	var sum totals
 	var between, within waits
@@ -35,7 +35,7 @@ func TestStoppedInTurn(t *testing.T) {
 			}
 			fleets = append(fleets, f)
 		}
-		for range perLog {
+		for range rounds {
 			if made >= n || t.Failed() || late(t) {
 				break
 			}
