@@ -92,7 +92,7 @@
 // [proofgraph.ErrMoved]. If the row says less than was acknowledged, the database is another one,
 // and the writer has an error. A process that stops in its turn loses the log after 5 s, and is
 // fenced if another process looks for dead ones before it goes on. If it has sent a part of a
-// statement the server waits for the rest, and a process that has waited 10 s for the log ends the
+// statement the server waits for the rest, and a process that has waited 10 s for a turn ends the
 // connection. For that all processes of a log have to log in as the same role.
 //
 // # Erasing
