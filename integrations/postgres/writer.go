@@ -170,6 +170,9 @@ func (w *writer) appended(ctx context.Context, op string, at int64, err error, c
 		}
 		at = place
 	case err != nil && passes(err):
+		if op == "put" { // it may have waited for a connection that hangs
+			w.free(ctx)
+		}
 		if ctx.Err() != nil {
 			return 0, ctx.Err()
 		}
