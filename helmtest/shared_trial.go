@@ -330,9 +330,11 @@ func (t *sharedTrial) pause() {
 	runtime.Gosched()
 }
 
-// linger pauses often, so that other goroutines come to do what they must not do.
+// linger pauses often, so that other goroutines come to do what they must not do. It ends after a
+// second, because a store may end a turn that takes long.
 func (t *sharedTrial) linger() {
-	for range 50 {
+	began := time.Now()
+	for n := 0; n < 50 && time.Since(began) < time.Second; n++ {
 		t.pause()
 	}
 }
