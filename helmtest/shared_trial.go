@@ -333,8 +333,9 @@ func (t *sharedTrial) pause() {
 // linger pauses often, so that other goroutines come to do what they must not do. It ends after a
 // second, because a store may end a turn that takes long.
 func (t *sharedTrial) linger() {
-	began := time.Now()
-	for n := 0; n < 50 && time.Since(began) < time.Second; n++ {
+	ctx, over := context.WithTimeout(t.ctx, time.Second)
+	defer over()
+	for n := 0; n < 50 && ctx.Err() == nil; n++ {
 		t.pause()
 	}
 }
