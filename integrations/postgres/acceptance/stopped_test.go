@@ -156,7 +156,8 @@ func (f *fleet) stopAndCut(random *rand.Rand) *process {
 	f.eventually("the server ends what has lost its client", func() bool {
 		p.proxy.cut() // also what it had just begun
 		var n int
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1`,
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = $1`,
 			fmt.Sprint("process ", p.number)).Scan(&n)
 		return err == nil && n == 0
 	})
