@@ -156,7 +156,8 @@ func (r *eraser) confirm(ctx context.Context, d contracts.Digest, b []byte) erro
 			r.Kept = append(r.Kept, d)
 			return nil
 		}
-		if !errors.Is(err, proofgraph.ErrConflict) { // a conflict: the log grew, so look again
+		// The log grew, or was not to be had: look again.
+		if !errors.Is(err, proofgraph.ErrConflict) && !errors.Is(err, proofgraph.ErrMoved) {
 			return err
 		}
 	}
