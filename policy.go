@@ -139,7 +139,8 @@ func (sh *shared) recordPolicy(p *guardian.Policy, news []contracts.PolicyDocume
 		}
 	}
 	l.known.Unlock()
-	if move := r.take; sh.joined {
+	if sh.joined {
+		move := r.take
 		r.take = func(at proofgraph.Place) error {
 			if l.has(p) { // another kernel has written it meanwhile
 				return errWritten

@@ -107,14 +107,13 @@ func TestReadAheadStops(t *testing.T) {
 		}
 		numbered(ctx, from, to, yield)
 	}}
-	for _, end := range []func(){func() {}, func() { panic("of the reader") }} {
-		func() {
-			defer func() { recover() }()
-			for range readAhead(t.Context(), store, 0, 1<<20) {
-				end()
-				break
-			}
-		}()
+	read := func(end func()) {
+		for range readAhead(t.Context(), store, 0, 1<<20) {
+			end()
+			break
+		}
+	}
+	ended := func() {
 		select {
 		case reading <- true:
 			<-reading
@@ -122,4 +121,8 @@ func TestReadAheadStops(t *testing.T) {
 			t.Fatal("the store is still read")
 		}
 	}
+	read(func() {})
+	ended()
+	require.PanicsWithValue(t, "of the reader", func() { read(func() { panic("of the reader") }) })
+	ended()
 }
