@@ -110,7 +110,8 @@ func TestNotRun(t *testing.T) {
 	t.Setenv("HELM_POSTGRES_BIN", t.TempDir())
 	var out, errs bytes.Buffer
 	assert.Zero(t, start(t.Context(), nil, nil, &out, &errs))
-	assert.Regexp(t, "^not run: no PostgreSQL server: install one .*; or name a database with -database\n$", out.String())
+	assert.Regexp(t, "^not run: no PostgreSQL server: install one .*; or name a database with -database\n$",
+		out.String())
 	assert.Empty(t, errs.String())
 }
 

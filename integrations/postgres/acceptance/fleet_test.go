@@ -144,7 +144,8 @@ func (f *fleet) start(slot int, load bool, arm ...func(*process) hook) *process 
 	p.proxy.mu.Lock()
 	p.proxy.rewrite = rewrites[f.sabotage]
 	p.proxy.mu.Unlock()
-	o := orders{URL: fmt.Sprintf("host=%s port=5432 user=helm dbname=%s sslmode=disable pool_max_conns=3 application_name='process %d'",
+	o := orders{URL: fmt.Sprintf("host=%s port=5432 user=helm dbname=%s sslmode=disable pool_max_conns=3 "+
+		"application_name='process %d'",
 		p.proxy.dir, f.database, p.number),
 		Process: p.number, Slot: slot, Runs: f.ledger.runs.name, Acks: f.ledger.acks.name, Load: load,
 		Seed: f.seed + uint64(p.number), Sabotage: f.sabotage}
@@ -433,7 +434,8 @@ func (f *fleet) agree(pack, state []byte, report evidence.Report) {
 	verify := exec.Command(shared.Oracle(f, ""), "verify", "-trust", "trust.json", "-origin", origin, "pack.tar")
 	verify.Dir = f.dir
 	out, err := verify.CombinedOutput()
-	if s := string(out); err != nil || !strings.Contains(s, report.MerkleRoot.String()) || !strings.Contains(s, `"LOGGED"`) {
+	s := string(out)
+	if err != nil || !strings.Contains(s, report.MerkleRoot.String()) || !strings.Contains(s, `"LOGGED"`) {
 		f.wrong("the second implementation: %v\n%s", err, s)
 	}
 	f.Logf("the second implementation agrees about %d entries", report.Size)

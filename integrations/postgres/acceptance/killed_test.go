@@ -50,7 +50,8 @@ func TestServerIsKilled(t *testing.T) {
 		require.NoError(f, err)
 		defer watch.Close(ctx)
 		f.eventually("a process of the server can be killed", func() bool {
-			kind := []string{"client backend", "client backend", "client backend", "walwriter", "checkpointer"}[random.IntN(5)]
+			const client = "client backend"
+			kind := []string{client, client, client, "walwriter", "checkpointer"}[random.IntN(5)]
 			var pid int
 			err := watch.QueryRow(ctx, `SELECT coalesce((SELECT pid FROM pg_stat_activity WHERE backend_type = $1
 				AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1), 0)`, kind).Scan(&pid)

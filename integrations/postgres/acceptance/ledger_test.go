@@ -181,7 +181,8 @@ func (l *ledger) ack(line string) {
 	at, ok := l.index[a.hash]
 	switch {
 	case !ok:
-		l.wrong("process %d was given a receipt that is not in the log, at %d: released %t", a.process, a.index, a.released)
+		l.wrong("process %d was given a receipt that is not in the log, at %d: released %t",
+			a.process, a.index, a.released)
 	case at != a.index:
 		l.wrong("process %d was given the receipt at %d, which is at %d", a.process, a.index, at)
 	case a.released && a.verdict != contracts.Allow.String():

@@ -102,7 +102,8 @@ func TestStatementsComeLate(t *testing.T) {
 	soak(t, server(t), faults(5), func(f *fleet, random *rand.Rand) {
 		p := f.slots[random.IntN(slots)]
 		of := []string{"put", "write"}[random.IntN(2)]
-		when := []string{"connect", "settings", "prepare", "lock", "terminate", "lock again", "raise", "put"}[random.IntN(8)]
+		whens := []string{"connect", "settings", "prepare", "lock", "terminate", "lock again", "raise", "put"}
+		when := whens[random.IntN(len(whens))]
 		var held []byte
 		var old *line
 		done := make(chan struct{})
