@@ -390,10 +390,11 @@ async function checkAll(data) {
   const began = performance.now();
   let keys = new Map();
   let note;
-  const guard = (f, where) => found(f instanceof Fault ? f : new Fault('INPUT', 'this browser cannot check it'), where);
+  const guard = (x, where, check) => found(x instanceof Fault ? x : x.name === 'NotSupportedError' ?
+    new Fault('INPUT', 'this browser cannot check it') : new Fault(check, 'it cannot be read'), where);
   try {
     keys = await keysOf(data);
-  } catch (x) { guard(x, {name: 'the keys'}); }
+  } catch (x) { guard(x, {name: 'the keys'}, 'TRUST'); }
   const whole = list.every((e, i) => e.index === i);
   let sorted = true;
   const last = new Map();
@@ -415,11 +416,11 @@ async function checkAll(data) {
   try {
     if (data.trust && genesis && genesis.p && JSON.parse(data.trust).version === 1 &&
       hex(await sha256(encoder.encode(data.trust))) !== genesis.p.trust) throw new Fault('TRUST', 'the genesis names another trust state');
-  } catch (x) { guard(x, {name: 'the trust state'}); }
+  } catch (x) { guard(x, {name: 'the trust state'}, 'TRUST'); }
   if (data.checkpoint) {
     try {
       note = await checkpoint(data.checkpoint, keys, whole ? list.map(e => e.leaf) : []);
-    } catch (x) { guard(x, {name: 'the checkpoint'}); }
+    } catch (x) { guard(x, {name: 'the checkpoint'}, 'CHECKPOINT'); }
   }
   for (const [digest, blob] of log.blobs) {
     if (hex(await sha256(blob.bytes)) === digest) { checks.blobs++; continue; }
