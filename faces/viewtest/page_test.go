@@ -118,7 +118,7 @@ func TestPolicyHolds(t *testing.T) {
 	assert.False(t, reached)
 }
 
-// TestFlipped: a page in which one bit or one character is another one shows a fault, wherever it is.
+// TestFlipped: a page in which one bit or character is another one shows a fault, wherever it is.
 func TestFlipped(t *testing.T) {
 	b := browser(t)
 	w := newWorld(t)

@@ -49,7 +49,7 @@ func (a *Archivist) Drop(ctx context.Context, size uint64) (let Let, err error) 
 	if n == 0 && a.owed == nil {
 		return let, nil
 	}
-	d := &drop{a: a, ctx: ctx, names: a.owed}
+	d := &drop{a: a, ctx: ctx, names: a.owed, pace: pace{store: a.store}}
 	if err := d.check(a.whole[:n]); err != nil {
 		return Let{}, err
 	}
@@ -75,6 +75,7 @@ type drop struct {
 	stay   []bool             // which of names stay; nil: the log was not read for that
 	forgot uint64
 	err    error // of a sequence; from then on both are empty
+	pace   pace  // not of the stubs: the store has its own for them
 	reader contracts.Reader
 }
 
@@ -96,6 +97,7 @@ func (d *drop) check(sets []*set) error {
 				})
 			}
 			d.all.add(m.index)
+			d.pace.line(d.ctx)
 		}
 		if tree.Size() != s.fields.Dropped || tree.Root() != s.fields.Stubs {
 			return fmt.Errorf("the set of entry %d: the store has other entries than it was made of", s.index)
@@ -262,6 +264,7 @@ func (d *drop) staying(stay []bool) error {
 				}
 			})
 		}
+		d.pace.line(d.ctx)
 		index++
 	}
 	if index != size {
