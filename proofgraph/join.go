@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/internal/contain"
 )
 
@@ -17,6 +21,8 @@ const (
 	maxBlobs  = 16 << 20
 
 	maxSigning = time.Second // about how long a turn signs, which is of all processes
+
+	atOnce = 4 // signatures that are worth a goroutine
 )
 
 // place has the leader write an entry, and waits until it is durable. While it waits it may be the
@@ -107,6 +113,7 @@ func (sh *sharing) withdraw(s *Slot) bool {
 // has. If anything fails of which it is not known that nothing was written, the log is sealed.
 func (sh *sharing) write() {
 	l, b := sh.log, &joint{sharing: sh}
+	sh.gather()
 	l.mu.Lock()
 	slots := slices.Clone(sh.waiting[:min(len(sh.waiting), maxBatchEntries)])
 	sh.waiting = sh.waiting[len(slots):]
@@ -129,11 +136,27 @@ func (sh *sharing) write() {
 	err = b.write(slots)
 }
 
+// gather lets callers come back whose entries have just become durable, so that their next ones go
+// with this batch.
+func (sh *sharing) gather() {
+	for before := 0; ; {
+		sh.log.mu.Lock()
+		n := len(sh.waiting)
+		sh.log.mu.Unlock()
+		if n <= before || n >= maxBatchEntries {
+			return
+		}
+		before = n
+		runtime.Gosched()
+	}
+}
+
 // A joint is a batch that is being made for all who wait.
 type joint struct {
 	*sharing
 	turn   *State // what holds; nil of a guess
 	slots  []*Slot
+	signed int // how many of slots; the others are of different sessions, and are signed at once
 	guess  State
 	change Change
 	ends   map[*Chain]End
@@ -293,11 +316,16 @@ func (b *joint) adopt(slots []*Slot, state *State) error {
 // compose makes the batch of as many slots as fit, and returns the others. Slots that have no place
 // are given back. An error is one of making an entry.
 func (b *joint) compose(slots []*Slot) (rest []*Slot, err error) {
-	b.slots, b.change, b.ends, b.before, b.bytes, b.blobs = nil, Change{}, map[*Chain]End{}, nil, 0, 0
+	b.slots, b.signed, b.change, b.ends, b.before, b.bytes, b.blobs = nil, 0, Change{}, map[*Chain]End{}, nil, 0, 0
 	b.guess = State{Kernel: b.log.Chain(contracts.SessionKernel).next, Sessions: map[string]End{}}
 	b.change.Sessions = map[string]End{}
 	began := time.Now()
 	for i, s := range slots {
+		if b.unsigned(s.chain) || b.bytes+(len(b.slots)-b.signed)*contracts.MaxEntry > maxBatchBytes {
+			if err := b.sign(); err != nil {
+				return nil, err
+			}
+		}
 		slow := b.turn != nil && len(b.slots) > 0 && time.Since(began) > maxSigning
 		if b.bytes > maxBatchBytes || b.blobs > maxBlobs || slow {
 			rest = slots[i:]
@@ -316,6 +344,9 @@ func (b *joint) compose(slots []*Slot) (rest []*Slot, err error) {
 			break
 		}
 	}
+	if err := b.sign(); err != nil {
+		return nil, err
+	}
 	for _, x := range b.before {
 		if now := b.remembered.Spent(x); now != x.Spent {
 			x.Spent = now
@@ -327,8 +358,14 @@ func (b *joint) compose(slots []*Slot) (rest []*Slot, err error) {
 	return rest, nil
 }
 
-// add puts a slot in the next place of the batch, and makes its entry. It returns why the slot has
-// no place, or why an entry that has one cannot be made.
+// unsigned reports whether an entry of a chain, whose hash the next one names, has its place in the
+// batch and is not signed yet.
+func (b *joint) unsigned(c *Chain) bool {
+	return slices.ContainsFunc(b.slots[b.signed:], func(s *Slot) bool { return s.chain == c })
+}
+
+// add puts a slot in the next place of the batch, and makes its record. It returns why the slot has
+// no place, or why the record of one that has a place cannot be made.
 func (b *joint) add(s *Slot) (refused, failed error) {
 	d, c := s.draft, s.chain
 	end, ok := b.ends[c]
@@ -373,36 +410,91 @@ func (b *joint) add(s *Slot) (refused, failed error) {
 	}
 	s.blobs = s.blob[:0]
 	st, err := d.Write(Place{s})
-	if err == nil {
-		err = s.sign(st)
-	}
 	if err != nil {
 		return nil, err
 	}
-	s.decision = st.Decision
+	if st == nil {
+		return nil, errNoRecord
+	}
+	s.record, s.decision = st, st.Decision
 	if !ok {
 		b.guess.Sessions[c.session] = end
 	}
-	end.advance(&s.header, s.hash, st)
-	s.end = end
-	b.ends[c], b.change.Sessions[c.session] = end, end
+	b.ends[c] = end
 	if st.Decision != nil {
 		b.change.Opened = append(b.change.Opened, len(b.slots))
+		b.change.Used = append(b.change.Used, d.Nonces...) // a denial uses nothing
 	}
 	if d.Settles != 0 {
 		b.change.Settled = append(b.change.Settled, d.Settles)
 	}
-	b.change.Entries, b.change.Of = append(b.change.Entries, s.entry), append(b.change.Of, c.session)
 	b.change.Blobs = append(b.change.Blobs, s.blobs...)
-	if st.Decision != nil { // a denial uses nothing
-		b.change.Used = append(b.change.Used, d.Nonces...)
-	}
-	b.bytes += len(s.entry)
 	for _, blob := range s.blobs {
 		b.blobs += len(blob)
 	}
 	b.slots = append(b.slots, s)
 	return nil, nil
+}
+
+// sign makes the entries that are not signed yet, and moves the ends of their sessions.
+func (b *joint) sign() error {
+	list := b.slots[b.signed:]
+	if err := signAll(list); err != nil {
+		return err
+	}
+	for _, s := range list {
+		end := b.ends[s.chain]
+		end.advance(&s.header, s.hash, s.record)
+		s.end, s.record = end, nil
+		b.ends[s.chain], b.change.Sessions[s.chain.session] = end, end
+		b.change.Entries, b.change.Of = append(b.change.Entries, s.entry), append(b.change.Of, s.chain.session)
+		b.bytes += len(s.entry)
+	}
+	b.signed = len(b.slots)
+	return nil
+}
+
+// signAll signs the entries of slots at once, and returns the first error in their order. A key
+// that is not in memory is asked for all signatures together.
+func signAll(list []*Slot) error {
+	if len(list) == 0 {
+		return nil
+	}
+	signers := len(list)
+	if _, ok := list[0].log.key.(crypto.PrivateKey); ok {
+		signers = min((signers+atOnce-1)/atOnce, runtime.GOMAXPROCS(0))
+	}
+	if signers == 1 {
+		for _, s := range list {
+			if err := s.sign(s.record); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	errs := make([]error, len(list))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range signers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
+				errs[i] = list[i].signContained()
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// signContained signs on a goroutine that has no caller.
+func (s *Slot) signContained() (err error) {
+	defer contain.Error(&err, "proofgraph: signing")
+	return s.sign(s.record)
 }
 
 // ahead is the index of a place in a guess: it is not known.

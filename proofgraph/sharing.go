@@ -52,10 +52,11 @@ type joining struct {
 	draft   *Draft
 	seq     uint64 // the session's next seq when the draft was placed
 	parents []contracts.Digest
-	lamport uint64        // the greatest of the parents
-	end     End           // of the session with this entry
-	done    chan struct{} // closed when the entry is durable, or was given back
-	err     error         // why it was given back
+	lamport uint64               // the greatest of the parents
+	record  *contracts.Statement // until it is signed
+	end     End                  // of the session with this entry
+	done    chan struct{}        // closed when the entry is durable, or was given back
+	err     error                // why it was given back
 	tries   int
 }
 

@@ -59,7 +59,7 @@ func (s *Slot) compose(write func(Place) (*contracts.Statement, error)) error {
 func (s *Slot) sign(st *contracts.Statement) error {
 	l := s.log
 	if st == nil || st.Kind() == "" {
-		return errors.New("proofgraph: place: no record")
+		return errNoRecord
 	}
 	if (st.Genesis != nil) != (s.index == 0) {
 		return errors.New("proofgraph: place: genesis is the first entry and no other")
@@ -142,6 +142,7 @@ func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 }
 
 var (
-	errNoSlot = errors.New("proofgraph: no place in the log")
-	errGone   = errors.New("proofgraph: the goroutine was ended from within Write, the signer or the store")
+	errNoRecord = errors.New("proofgraph: place: no record")
+	errNoSlot   = errors.New("proofgraph: no place in the log")
+	errGone     = errors.New("proofgraph: the goroutine was ended from within Write, the signer or the store")
 )
