@@ -17,15 +17,15 @@ type pace struct {
 	worked time.Time // since then
 }
 
-// line is called after each line. If the log grew during a piece of work, appends have four fifths
-// of the time.
+// line is called after each line. If the log grew during a piece of work, appends have six
+// sevenths of the time.
 func (p *pace) line(ctx context.Context) {
 	if p.lines++; p.lines%piece != 0 {
 		return
 	}
 	if size, err := p.store.Size(ctx); err == nil && size != p.size { // the reading finds the error
 		if p.size != 0 {
-			time.Sleep(min(4*time.Since(p.worked), time.Second))
+			time.Sleep(min(6*time.Since(p.worked), time.Second))
 		}
 		p.size = size
 	}

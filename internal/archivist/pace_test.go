@@ -21,7 +21,7 @@ type sized struct {
 
 func (s *sized) Size(context.Context) (uint64, error) { return s.size, s.err }
 
-// TestPace: reading has one fifth of the time while the log grows, and all of it while it does not.
+// TestPace: reading has one seventh of the time while the log grows, and all of it while it does not.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &sized{size: 7}
@@ -39,8 +39,8 @@ func TestPace(t *testing.T) {
 		const ms = time.Millisecond
 		assert.Equal(t, 10*ms, work(10*ms, 0, nil), "nothing is known of the log")
 		assert.Equal(t, 10*ms, work(10*ms, 0, nil), "the log has not grown")
-		assert.Equal(t, 50*ms, work(10*ms, 3, nil), "the log has grown")
-		assert.Equal(t, 50*ms, work(10*ms, 1, nil), "a rest is no work")
+		assert.Equal(t, 70*ms, work(10*ms, 3, nil), "the log has grown")
+		assert.Equal(t, 70*ms, work(10*ms, 1, nil), "a rest is no work")
 		assert.Equal(t, 10*ms, work(10*ms, 0, nil), "the log has not grown any more")
 		assert.Equal(t, 2*time.Second, work(time.Second, 1, nil), "the longest rest")
 		assert.Equal(t, 10*ms, work(10*ms, 1, errors.New("not to be had")), "the store fails")

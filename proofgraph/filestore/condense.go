@@ -361,11 +361,11 @@ func (c *condensing) dropDigests(g *segment) {
 	}
 }
 
-// rest ends a piece of work. If there were appends meanwhile, they have four fifths of the time.
+// rest ends a piece of work. If there were appends meanwhile, they have six sevenths of the time.
 func (c *condensing) rest() {
 	if n := c.condenser.appended.Load(); n != c.appended {
 		c.appended = n
-		time.Sleep(min(4*time.Since(c.worked), time.Second))
+		time.Sleep(min(6*time.Since(c.worked), time.Second))
 	}
 	c.worked = time.Now()
 }

@@ -58,7 +58,7 @@ func (s *Store) EraseBlob(ctx context.Context, d contracts.Digest) error {
 // from, is written without them before the first stub is put, and once more if it gets stubs. The
 // store keeps at most the stubs of one segment in memory.
 //
-// Appends have four fifths of the time, if there are any; without them some 300 MB are written
+// Appends have six sevenths of the time, if there are any; without them some 300 MB are written
 // again in a second. They wait while the file gets its name, which takes about as long as one of
 // them. EraseBlob waits for at most one segment. After an error the file is removed, and the store
 // goes on, unless the error is of a disk that failed while the last segment was ended: then the
