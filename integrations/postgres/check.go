@@ -233,6 +233,9 @@ func (c *check) open(ctx context.Context, tx pgx.Tx) error {
 			c.differs(row, "index", "there", "no decision")
 			return nil
 		}
+		if seen[place] {
+			c.differs(row, "index", "there twice", "one decision")
+		}
 		seen[place] = true
 		has := map[bool]string{false: "null", true: "a writer"}
 		c.differs(row, "settler", has[settled], has[c.fold.settled[place]])

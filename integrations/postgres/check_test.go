@@ -185,6 +185,7 @@ func TestCheck(t *testing.T) {
 		{"UPDATE open SET settler = 1", `: settler is a writer, and the entries say null`},
 		{"UPDATE open SET settler = NULL", `: settler is null, and the entries say a writer`},
 		{"DELETE FROM open WHERE settler IS NULL", `: index is missing, and the entries say a decision`},
+		{"INSERT INTO open SELECT * FROM open WHERE settler IS NOT NULL LIMIT 1", `: index is there twice, and the entries say one decision`},
 		{"INSERT INTO open VALUES (0, 1, 1, 1)", `open 0: index is there, and the entries say no decision`},
 		{"UPDATE entry SET session = 'c', seq = 7 WHERE index = 5", `entry 5: session is "c", and the entries say "`},
 		{"UPDATE entry SET seq = 77 WHERE index = 5", `entry 5: seq is 77, and the entries say `},

@@ -98,10 +98,9 @@ CREATE TABLE open (
 	index   bigint NOT NULL,
 	log     integer NOT NULL,
 	writer  integer NOT NULL, -- made the decision
-	settler integer,          -- wrote its receipt; null: nobody yet
-	PRIMARY KEY (log, index)
+	settler integer           -- wrote its receipt; null: nobody yet
 ) WITH (fillfactor = 80);
-CREATE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one, for Dead and for receipts
+CREATE UNIQUE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one: nobody looks for the others
 
 -- write appends a batch whose first entry gets the index _at. It returns -1, and has changed nothing,
 -- if the log is not as the batch needs it, and -2 if the writer is fenced. Otherwise it returns _at.
@@ -144,11 +143,7 @@ BEGIN
 		WHERE o.writer = _writer OR (SELECT w.fenced OR w.gone FROM writer w WHERE w.id = o.writer);
 		IF cardinality(_settled) <> coalesce(cardinality(_open), 0) THEN
 			PERFORM set_config('synchronous_commit', 'off', true);
-			RETURN CASE WHEN EXISTS (
-				SELECT FROM unnest(_settled) s
-				CROSS JOIN LATERAL (SELECT writer, settler FROM open WHERE log = _log AND index = s LIMIT 1) o
-				WHERE o.writer = _writer AND o.settler <> _writer
-			) THEN -2 ELSE -1 END;
+			RETURN -1; -- one of its own was settled by itself: others settle those of fenced writers
 		END IF;
 	END IF;
 
