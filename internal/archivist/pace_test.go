@@ -21,7 +21,7 @@ type sized struct {
 
 func (s *sized) Size(context.Context) (uint64, error) { return s.size, s.err }
 
-// TestPace: reading has one seventh of the time while the log grows, and all of it while it does not.
+// TestPace: reading has a seventh of the time while the log grows, and all of it while it does not.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &sized{size: 7}
