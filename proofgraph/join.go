@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/helmkernel/helm/contracts"
@@ -436,10 +434,15 @@ func (b *joint) add(s *Slot) (refused, failed error) {
 	return nil, nil
 }
 
-// sign makes the entries that are not signed yet, and moves the ends of their sessions.
+// sign makes the entries that are not signed yet, and moves the ends of their sessions. A key that
+// is not in memory is asked for all signatures at once.
 func (b *joint) sign() error {
 	list := b.slots[b.signed:]
-	if err := signAll(list); err != nil {
+	signers := len(list)
+	if _, ok := b.log.key.(crypto.PrivateKey); ok {
+		signers = min((signers+atOnce-1)/atOnce, runtime.GOMAXPROCS(0))
+	}
+	if err := together(len(list), signers, func(i int) error { return list[i].sign(list[i].record) }); err != nil {
 		return err
 	}
 	for _, s := range list {
@@ -452,49 +455,6 @@ func (b *joint) sign() error {
 	}
 	b.signed = len(b.slots)
 	return nil
-}
-
-// signAll signs the entries of slots at once, and returns the first error in their order. A key
-// that is not in memory is asked for all signatures together.
-func signAll(list []*Slot) error {
-	if len(list) == 0 {
-		return nil
-	}
-	signers := len(list)
-	if _, ok := list[0].log.key.(crypto.PrivateKey); ok {
-		signers = min((signers+atOnce-1)/atOnce, runtime.GOMAXPROCS(0))
-	}
-	if signers == 1 {
-		for _, s := range list {
-			if err := s.sign(s.record); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	errs := make([]error, len(list))
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range signers {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
-				errs[i] = list[i].signContained()
-			}
-		})
-	}
-	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// signContained signs on a goroutine that has no caller.
-func (s *Slot) signContained() (err error) {
-	defer contain.Error(&err, "proofgraph: signing")
-	return s.sign(s.record)
 }
 
 // ahead is the index of a place in a guess: it is not known.

@@ -75,7 +75,7 @@ type drop struct {
 	stay   []bool             // which of names stay; nil: the log was not read for that
 	forgot uint64
 	err    error // of a sequence; from then on both are empty
-	pace   pace  // not of the stubs: the store has its own for them
+	pace   pace  // of what is read before the stubs: with these the store rests itself
 	reader contracts.Reader
 }
 
