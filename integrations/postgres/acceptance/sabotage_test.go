@@ -80,7 +80,7 @@ func TestSabotageIsFound(t *testing.T) {
 			p := f.stopAndCut(random)
 			f.start(p.slot, true)
 			p.signal(syscall.SIGCONT)
-			pause(random, 200)
+			pause(random, 2000) // a busy machine takes long to connect again
 			p.kill()
 			f.check()
 			f.fenced()
