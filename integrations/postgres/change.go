@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/helmkernel/helm/contracts"
@@ -12,8 +13,11 @@ import (
 
 // What of a state and of a change is sent: a list for each column.
 
-// A columns makes lists of numbers, and notes if one is too large for the database.
-type columns struct{ err error }
+// A columns makes the lists, and notes if a number is too large for the database.
+type columns struct {
+	names []string // of the sessions of the change, in the order of its lists; set by changed
+	err   error
+}
 
 func (c *columns) number(n uint64) int64 {
 	i, err := signed(n)
@@ -21,12 +25,25 @@ func (c *columns) number(n uint64) int64 {
 	return i
 }
 
-// guessed returns the arguments of put that are the guess.
+// guessed returns the arguments of put that are the guess. Its lists of sessions begin as those of
+// the change do, so that the server looks each session up once.
 func (c *columns) guessed(g proofgraph.State) []any {
 	n := len(g.Sessions)
 	names, next, last := make([]string, 0, n), make([]int64, 0, n), make([][]byte, 0, n)
-	for name, end := range g.Sessions {
+	add := func(name string, end proofgraph.End) {
 		names, next, last = append(names, name), append(next, c.number(end.Next)), append(last, end.Last[:])
+	}
+	first := make(map[string]bool, len(c.names))
+	for _, name := range c.names {
+		if end, ok := g.Sessions[name]; ok {
+			first[name] = true
+			add(name, end)
+		}
+	}
+	for name, end := range g.Sessions {
+		if !first[name] {
+			add(name, end)
+		}
 	}
 	return append([]any{c.number(g.Kernel), names, next, last}, c.balances(g.Spent)...)
 }
@@ -44,6 +61,7 @@ func (c *columns) balances(list []contracts.Balance) []any {
 
 // changed returns the arguments of put and write that are the change.
 func (c *columns) changed(x *proofgraph.Change) []any {
+	c.names = slices.AppendSeq(make([]string, 0, len(x.Sessions)), maps.Keys(x.Sessions))
 	seqs, err := seqsOf(x)
 	c.err = errors.Join(c.err, err)
 	bodies := make([][]byte, 0, len(x.Entries))
@@ -70,16 +88,17 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 
 // ends returns seven lists.
 func (c *columns) ends(sessions map[string]proofgraph.End) []any {
-	n := len(sessions)
-	names, next, last := make([]string, 0, n), make([]int64, 0, n), make([][]byte, 0, n)
+	n := len(c.names)
+	next, last := make([]int64, 0, n), make([][]byte, 0, n)
 	lamport, times := make([]int64, 0, n), make([]int64, 0, n)
 	open, closed := make([]int32, 0, n), make([]bool, 0, n)
-	for name, end := range sessions {
-		names, next, last = append(names, name), append(next, c.number(end.Next)), append(last, end.Last[:])
+	for _, name := range c.names {
+		end := sessions[name]
+		next, last = append(next, c.number(end.Next)), append(last, end.Last[:])
 		lamport, times = append(lamport, c.number(end.Lamport)), append(times, int64(end.Time))
 		open, closed = append(open, int32(end.Open)), append(closed, end.Closed)
 	}
-	return []any{names, next, last, lamport, times, open, closed}
+	return []any{c.names, next, last, lamport, times, open, closed}
 }
 
 // some returns bytes that are not nil, which would be null.

@@ -3,6 +3,9 @@
 package postgres
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,4 +66,56 @@ func TestPutAndTurn(t *testing.T) {
 	assert.Equal(t, []uint64{2}, open)
 	_, err = other.Put(t.Context(), g, c)
 	require.NoError(t, err)
+}
+
+// Sessions that a batch begins, goes on with, or only guesses end where it says, whatever the order
+// in which they come; and a guess that is wrong in one of them changes none.
+func TestEndsOfSessions(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, m := b.join(b.store()), remember()
+	random := rand.New(rand.NewPCG(1, 2))
+	batch := func() (g proofgraph.State, c proofgraph.Change) {
+		g.Kernel, g.Sessions, c.Sessions = 0, map[string]proofgraph.End{}, map[string]proofgraph.End{}
+		for _, i := range random.Perm(20)[:12] {
+			one, change := m.batch(fmt.Sprint("session ", i), 1+random.IntN(2))
+			if random.IntN(8) > 0 { // what is not guessed is written all the same
+				maps.Copy(g.Sessions, one.Sessions)
+			}
+			if random.IntN(4) > 0 {
+				maps.Copy(c.Sessions, change.Sessions)
+				c.Entries, c.Of = append(c.Entries, change.Entries...), append(c.Of, change.Of...)
+			}
+		}
+		return g, c
+	}
+	ends := func() map[string]proofgraph.End {
+		ask := proofgraph.Ask{}
+		for i := range 20 {
+			ask.Sessions = append(ask.Sessions, fmt.Sprint("session ", i))
+		}
+		state, err := w.Turn(t.Context(), ask)
+		require.NoError(t, err)
+		require.NoError(t, w.End(t.Context(), proofgraph.Change{}))
+		maps.DeleteFunc(state.Sessions, func(_ string, end proofgraph.End) bool { return end.Next == 0 })
+		return state.Sessions
+	}
+	for range 40 {
+		g, c := batch()
+		if random.IntN(2) == 0 {
+			for name, end := range g.Sessions {
+				wrong := proofgraph.State{Sessions: maps.Clone(g.Sessions)}
+				end.Last[0]++
+				wrong.Sessions[name] = end
+				_, err := w.Put(t.Context(), wrong, c)
+				require.ErrorIs(t, err, proofgraph.ErrMoved)
+				break
+			}
+			require.Equal(t, m.ends, ends())
+		}
+		_, err := w.Put(t.Context(), g, c)
+		require.NoError(t, err)
+		m.wrote(c)
+		require.Equal(t, m.ends, ends())
+	}
 }

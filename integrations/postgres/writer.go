@@ -53,7 +53,7 @@ var statements = map[string]string{
 		ORDER BY a.place`,
 	"nonces": `SELECT a.nonce FROM unnest($2::text[]) WITH ORDINALITY a (nonce, place)
 		WHERE (SELECT true FROM nonce n WHERE n.log = $1 AND n.nonce = a.nonce) ORDER BY a.place`,
-	"write":  "SELECT write(" + places(1, 25) + ")",
+	"write":  "SELECT write(" + places(1, 25) + ", NULL)",
 	"commit": "COMMIT",
 	"dead":   "SELECT dead($1, $2, $3, $4)",
 }
@@ -142,8 +142,9 @@ func (w *writer) Put(ctx context.Context, guess proofgraph.State, c proofgraph.C
 	}
 	defer cancel()
 	var cols columns
+	changed := cols.changed(&c)
 	args := append([]any{w.log, w.id, w.incarnation}, cols.guessed(guess)...)
-	args = append(args, cols.changed(&c)...)
+	args = append(args, changed...)
 	if cols.err != nil {
 		return 0, w.fail("put", cols.err)
 	}

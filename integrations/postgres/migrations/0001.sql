@@ -122,10 +122,13 @@ CREATE FUNCTION write(
 	m_budget text[], m_of text[], m_window text[], m_spent bigint[], -- balances, likewise
 	_used text[],                                     -- nonces
 	_opened bigint[],                                 -- decisions of this batch, by their place in it
-	_settled bigint[]                                 -- decisions before it, by their index
+	_settled bigint[],                                -- decisions before it, by their index
+	_session tid[]                                    -- the rows of s_name, or null: not looked up yet
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 DECLARE
-	_open tid[]; -- the rows of _settled
+	_open    tid[]; -- the rows of _settled
+	_changed bigint;
+	_begun   bigint;
 BEGIN
 	IF cardinality(_used) > 0 AND EXISTS (
 		SELECT FROM unnest(_used) u
@@ -176,10 +179,28 @@ BEGIN
 		ON CONFLICT DO NOTHING;
 	END IF;
 
-	INSERT INTO session AS s (log, name, next, last, lamport, time, open, closed)
-	SELECT _log, e.* FROM unnest(s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed) e
-	ON CONFLICT (log, name) DO UPDATE SET next = excluded.next, last = excluded.last, lamport = excluded.lamport,
-		time = excluded.time, open = excluded.open, closed = excluded.closed;
+	-- Rows of sessions are changed by their place: ON CONFLICT would look each up once more, and lock it.
+	IF _session IS NULL THEN
+		SELECT array_agg(s.row_at ORDER BY a.place) INTO _session FROM unnest(s_name) WITH ORDINALITY a (name, place)
+		LEFT JOIN LATERAL (SELECT ctid AS row_at FROM session WHERE log = _log AND name = a.name LIMIT 1) s ON true;
+	END IF;
+	UPDATE session s SET next = a.next, last = a.last, lamport = a.lamport, time = a.time, open = a.open,
+		closed = a.closed
+	FROM unnest(_session, s_next, s_last, s_lamport, s_time, s_open, s_closed)
+		a (row_at, next, last, lamport, time, open, closed)
+	WHERE s.ctid = a.row_at;
+	GET DIAGNOSTICS _changed = ROW_COUNT;
+	IF _changed < cardinality(s_name) THEN
+		INSERT INTO session (log, name, next, last, lamport, time, open, closed)
+		SELECT _log, a.name, a.next, a.last, a.lamport, a.time, a.open, a.closed
+		FROM unnest(_session, s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed)
+			a (row_at, name, next, last, lamport, time, open, closed)
+		WHERE a.row_at IS NULL;
+		GET DIAGNOSTICS _begun = ROW_COUNT;
+		IF _changed + _begun <> cardinality(s_name) THEN
+			RAISE EXCEPTION 'rows of session have moved';
+		END IF;
+	END IF;
 
 	IF cardinality(m_budget) > 0 THEN
 		INSERT INTO balance AS b (log, budget, "of", "window", spent)
@@ -216,7 +237,9 @@ CREATE FUNCTION put(
 	_used text[], _opened bigint[], _settled bigint[]
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 DECLARE
-	_at bigint;
+	_at      bigint;
+	_other   boolean; -- a session ends elsewhere
+	_session tid[];   -- the rows of g_name, which usually begins with s_name
 BEGIN
 	-- Each statement has a snapshot of its own, so that those after this one see what the last
 	-- holder of the row wrote.
@@ -228,12 +251,14 @@ BEGIN
 		RETURN -2;
 	END IF;
 
-	IF g_kernel <> coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
-	OR EXISTS (
-		SELECT FROM unnest(g_name, g_next, g_last) g (name, next, last)
-		LEFT JOIN LATERAL (SELECT next, last FROM session WHERE log = _log AND name = g.name LIMIT 1) s ON true
-		WHERE g.next <> coalesce(s.next, 0) OR g.last <> coalesce(s.last, decode(repeat('00', 32), 'hex'))
-	)
+	SELECT array_agg(s.row_at ORDER BY g.place),
+		bool_or(g.next <> coalesce(s.next, 0) OR g.last <> coalesce(s.last, decode(repeat('00', 32), 'hex')))
+	INTO _session, _other
+	FROM unnest(g_name, g_next, g_last) WITH ORDINALITY g (name, next, last, place)
+	LEFT JOIN LATERAL (
+		SELECT ctid AS row_at, next, last FROM session WHERE log = _log AND name = g.name LIMIT 1
+	) s ON true;
+	IF _other OR g_kernel <> coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
 	OR cardinality(g_budget) > 0 AND EXISTS (
 		SELECT FROM unnest(g_budget, g_of, g_window, g_spent) g (budget, "of", "window", spent)
 		LEFT JOIN LATERAL (
@@ -246,9 +271,12 @@ BEGIN
 		RETURN -1;
 	END IF;
 
+	IF g_name[:cardinality(s_name)] IS DISTINCT FROM s_name THEN
+		_session := NULL;
+	END IF;
 	RETURN write(_log, _writer, _incarnation, _at, e_session, e_seq, e_body, b_digest, b_bytes,
 		_checkpoint, _checkpoint_size, s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed,
-		m_budget, m_of, m_window, m_spent, _used, _opened, _settled);
+		m_budget, m_of, m_window, m_spent, _used, _opened, _settled, _session[:cardinality(s_name)]);
 END
 $$;
 
