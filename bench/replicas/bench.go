@@ -85,6 +85,11 @@ func newBench(p plan) (_ *bench, err error) {
 		return b, err
 	}
 	b.version = "PostgreSQL " + b.version + " with " + settings[0]
+	if p.aged {
+		if err := b.age(ctx); err != nil {
+			return b, err
+		}
+	}
 	if err := b.bare.open(filepath.Join(b.dir, "raw")); err != nil {
 		return b, err
 	}
@@ -101,6 +106,24 @@ func newBench(p plan) (_ *bench, err error) {
 		}
 	}
 	return b, nil
+}
+
+// age brings the server into the state of one that has had much to write: it writes to the files of
+// its log that it no longer needs. A new one makes each file as it comes to it, in an append.
+func (b *bench) age(ctx context.Context) error {
+	const files = 70 // above 1 GB, which is max_wal_size
+	for range 2 {
+		for range files {
+			_, err := b.watch.Exec(ctx, "SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()")
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := b.watch.Exec(ctx, "CHECKPOINT"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // url returns the connection string of processes.

@@ -26,11 +26,15 @@
 // that the store took; a turn is one that was not guessed, or of which the guess was wrong (see
 // package proofgraph).
 //
+// Before the rows the server writes more than max_wal_size, so that it goes on in files of its log
+// that are there, as a server does that has run for a while. A new one makes each in an append.
+//
 // With -delay a proxy between processes and server holds back what each side sends, for that long,
 // and lets any amount of it through at the same time. It counts round trips: how often a client
 // sends after the server has answered. There is one row more then, of a writer that never guesses:
 // each append takes a turn in which it compares what a guess would have. With -disk another program
-// writes to the same disk, and syncs, from the first row to the last.
+// writes to four files on the same disk, a mebibyte at a time, and syncs each, from the first row to
+// the last.
 //
 // After the measuring, each log must have the entries of every call that was made, and no other
 // calls; Store.Check must hold of each log in the database, and a pack of one of them must verify,
@@ -50,7 +54,7 @@ func main() {
 	if isChild() {
 		os.Exit(child())
 	}
-	p := plan{most: 1_000_000}
+	p := plan{most: 1_000_000, aged: true}
 	flag.IntVar(&p.turns, "turns", 5, "how often each row is measured")
 	flag.DurationVar(&p.each, "for", 5*time.Second, "how long each time")
 	flag.DurationVar(&p.delay, "delay", 0, "what is sent to the server, and from it, comes that much later")
@@ -59,7 +63,7 @@ func main() {
 	short := flag.Bool("short", false, "one turn of a few calls, to see that it runs; its figures say nothing")
 	flag.Parse()
 	if *short {
-		p.turns, p.most = 1, 4
+		p.turns, p.most, p.aged = 1, 4, false
 	}
 	if err := p.run(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "replicas:", err)
@@ -72,6 +76,7 @@ type plan struct {
 	turns   int           // of each row, besides the one that warms it
 	each    time.Duration // of a turn
 	most    int           // calls of a caller in a turn
+	aged    bool          // the server has written before
 	delay   time.Duration
 	disk    bool
 	profile string

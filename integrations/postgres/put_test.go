@@ -68,8 +68,8 @@ func TestPutAndTurn(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Sessions that a batch begins, goes on with, or only guesses end where it says, whatever the order
-// in which they come; and a guess that is wrong in one of them changes none.
+// A session that a batch begins or goes on with ends as the batch says, whatever the order of the
+// sessions, and one that is only guessed stays. A guess that is wrong in one of them changes none.
 func TestEndsOfSessions(t *testing.T) {
 	t.Parallel()
 	b := newBase(t, server(t))

@@ -104,7 +104,7 @@ CREATE UNIQUE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one: 
 
 -- write appends a batch whose first entry gets the index _at. It returns -1, and has changed nothing,
 -- if the log is not as the batch needs it, and -2 if the writer is fenced. Otherwise it returns _at.
--- The caller's transaction holds the rows of the log and of the writer.
+-- The caller's transaction holds the row of the log.
 --
 -- Rows are looked up in a LATERAL with a LIMIT, not by a join and not by ANY of a list: a plan that was
 -- made when a table was empty may turn a join around, or find what has the log and filter that by the
@@ -245,7 +245,7 @@ BEGIN
 	-- holder of the row wrote.
 	SELECT size INTO STRICT _at FROM log WHERE id = _log FOR NO KEY UPDATE;
 
-	PERFORM FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced FOR NO KEY UPDATE;
+	PERFORM FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced; -- write locks it
 	IF NOT FOUND THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
 		RETURN -2;
