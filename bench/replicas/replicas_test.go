@@ -91,7 +91,7 @@ func TestTables(t *testing.T) {
 				assert.Regexp(t, `^(ok|NOT MET)$`, cells[3])
 			}
 			if p.disk {
-				assert.Regexp(t, `: [1-9]\d* writes of 256 KB a second`, out.String())
+				assert.Regexp(t, `: [1-9]\d* writes of 1024 KB a second`, out.String())
 			}
 		})
 	}
