@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -172,11 +173,11 @@ func TestBounds(t *testing.T) {
 
 // The server's time has that of children that run and of those that have ended.
 func TestServerTime(t *testing.T) {
-	before, err := serverTime(os.Getpid())
-	require.NoError(t, err)
-	if before == 0 {
+	if runtime.GOOS != "linux" {
 		t.Skip("the system has no /proc")
 	}
+	before, err := serverTime(os.Getpid())
+	require.NoError(t, err)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	c := exec.Command(program)

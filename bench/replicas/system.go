@@ -23,20 +23,21 @@ func serverTime(pid int) (time.Duration, error) {
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	ticks := int64(0)
+	ticks, found := int64(0), false
 	for _, name := range list {
 		s, err := readStat(name)
 		if err != nil {
 			continue // it has ended
 		}
 		if s.pid == pid {
+			found = true
 			ticks += s.user + s.system + s.childrenUser + s.childrenSystem
 		} else if s.parent == pid {
 			ticks += s.user + s.system
 		}
 	}
-	if ticks == 0 {
-		return 0, fmt.Errorf("process %d: no processor time in /proc", pid)
+	if !found {
+		return 0, fmt.Errorf("process %d is not in /proc", pid)
 	}
 	return time.Duration(ticks) * tick, nil
 }
