@@ -26,7 +26,7 @@
 // room for all processes. Put the database on a disk that is fast to sync: an append is one write
 // of the write-ahead log that is waited for while the log is held, and there is one at a time for a
 // log. Logs in one database do not wait for each other. Set min_wal_size to 1GB or more: the server
-// then goes on in files of the write-ahead log that are there, and makes fewer while the log is held.
+// then goes on in files of the write-ahead log that are there, and makes fewer in an append.
 //
 // A pooler must be in session mode. In another mode locks belong to no process, so that writers
 // that live are fenced, or dead ones are never found.
