@@ -5,6 +5,7 @@ import (
 	stdcrypto "crypto"
 	"errors"
 	"io"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -112,4 +113,34 @@ func TestOneOfManyIsNotSigned(t *testing.T) {
 		}
 		assert.Equal(t, 1, decisions)
 	})
+}
+
+// TestGathered: callers that come back after an append are in the next one together: a leader lets
+// them place their entries before it makes the batch. There is one processor, so that no goroutine
+// comes before it is let.
+func TestGathered(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	f := newFleet(t, 1, kerneltest.Policy)
+	var sizes []int
+	f.store.Hook(sharedmem.Hooks{Before: func(_ context.Context, op sharedmem.Op) error {
+		if n := len(op.Change.Entries); n > 0 {
+			sizes = append(sizes, n)
+		}
+		return nil
+	}})
+	calls := func() {
+		var all sync.WaitGroup
+		for i := range waiting {
+			all.Go(func() {
+				d, _ := f.call(f.kernels[0], own(i))
+				assert.NoError(t, d.Err())
+			})
+		}
+		all.Wait()
+	}
+	calls() // the sessions begin
+	sizes = nil
+	calls()
+	// Two of all, unless the scheduler takes the processor from a caller that has run for long.
+	assert.LessOrEqual(t, len(sizes), waiting/2, "appends of %d calls", waiting)
 }
