@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
+	"net/http"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/helmkernel/helm"
 	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/faces/auth"
 	"github.com/helmkernel/helm/faces/state"
 )
 
@@ -35,4 +39,24 @@ func TestSessionsEnd(t *testing.T) {
 	assert.Equal(t, contracts.ReasonToolNotFound, reason("b"))
 	assert.Equal(t, contracts.ReasonToolNotFound, reason("b"))
 	assert.Equal(t, contracts.ReasonSessionClosed, reason("a"))
+}
+
+// A cutting handler has drained when its time is over: what it served was cut by another.
+type cutting struct{ http.Handler }
+
+func (cutting) Drain(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// TestCutAtTheEnd: calls that are cut when the time of the drain is over may have ended by the time
+// that is noticed, and are said to have been cut all the same.
+func TestCutAtTheEnd(t *testing.T) {
+	t.Parallel()
+	l, err := auth.Listen(t.Context(), auth.ListenOptions{Address: "127.0.0.1:0"})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := &held{ends: time.Now().Add(10 * time.Millisecond)}
+	assert.ErrorIs(t, h.overWeb(ctx, l, cutting{http.NotFoundHandler()}), errCut)
 }

@@ -148,6 +148,9 @@ func (h *held) overWeb(ctx context.Context, l *auth.Listener, handler draining) 
 	late, cancel := context.WithDeadline(context.WithoutCancel(ctx), h.late())
 	defer cancel()
 	err := handler.Drain(late)
+	if err == nil && !time.Now().Before(h.late()) {
+		err = errCut // the gateway, closed at that moment, may have cut what ran
+	}
 	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
 	if err != nil {
