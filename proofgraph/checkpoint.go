@@ -95,6 +95,13 @@ func newSigner(origin string, key crypto.Signer) (*signer, error) {
 	return &signer{Verifier: v, key: keys.New(key)}, nil
 }
 
+// signed returns a function that reports whether a line is the signer's signature of a checkpoint.
+func (s *signer) signed(c Checkpoint) func(SignatureLine) bool {
+	return func(line SignatureLine) bool {
+		return line.Name == s.Name() && line.KeyHash == s.KeyHash() && s.Verify(c.body(), line.Signature)
+	}
+}
+
 // Sign signs the text of a note.
 func (s *signer) Sign(msg []byte) ([]byte, error) {
 	sig, err := s.key.SignUntil(msg, s.stop)
