@@ -74,11 +74,21 @@ func (w *writer) Leave(ctx context.Context) error {
 	if errors.Is(w.err, proofgraph.ErrFenced) || errors.Is(w.err, errLeft) {
 		return nil
 	}
-	if w.err != nil {
+	unknown := errors.Is(w.err, context.Canceled) || errors.Is(w.err, context.DeadlineExceeded)
+	if w.err != nil && !unknown {
 		return w.err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
+	if unknown { // what it wrote is so no longer after this, and nothing of it comes later
+		if _, _, err := w.again(ctx); errors.Is(err, proofgraph.ErrFenced) {
+			w.err = err
+			return nil
+		} else if err != nil {
+			return describe("leave", err)
+		}
+		w.turn = false
+	}
 	if w.turn {
 		w.turn = false
 		if err := w.rollback(ctx); err != nil {

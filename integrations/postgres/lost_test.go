@@ -175,6 +175,40 @@ func TestDeliveredLate(t *testing.T) {
 	assert.EqualValues(t, 2, size(t, b.store()))
 }
 
+// A writer whose context ended when it had lost its connection does not know what it has written,
+// and appends no more. It can leave: nothing of it is written after that, and it is not fenced.
+func TestLeaveAfterContextEnded(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	s := b.store()
+	w, other, m := b.join(s), b.join(b.store()), remember()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.connecting = func(*writer) { cancel() }
+	_, err := other.Turn(t.Context(), proofgraph.Ask{})
+	require.NoError(t, err)
+	pid := w.link.pid
+	var ends sync.WaitGroup
+	ends.Go(func() {
+		time.Sleep(50 * time.Millisecond) // it waits for the turn
+		b.terminate(pid)
+	})
+	g, c := m.batch("a", 1)
+	_, err = w.Put(ctx, g, c)
+	require.ErrorIs(t, err, context.Canceled)
+	ends.Wait()
+	require.NoError(t, other.End(t.Context(), proofgraph.Change{}))
+	_, err = w.Put(t.Context(), g, c)
+	require.ErrorIs(t, err, context.Canceled)
+	s.connecting = nil
+	require.NoError(t, w.Leave(t.Context()))
+	require.NoError(t, w.Leave(t.Context()))
+	assert.Zero(t, size(t, s))
+	assert.Equal(t, "false true", one[string](b, "SELECT concat_ws(' ', fenced::text, gone::text) FROM writer WHERE id = "+
+		fmt.Sprint(w.id)))
+	_, err = w.Put(t.Context(), g, c)
+	require.ErrorIs(t, err, errLeft)
+}
+
 // A writer of a database that was put back has an error: what was acknowledged is not there.
 func TestPutBack(t *testing.T) {
 	t.Parallel()

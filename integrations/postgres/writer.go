@@ -120,6 +120,9 @@ func (w *writer) fail(op string, err error) error {
 		err = errClosed
 	}
 	w.err = err
+	if w.link != nil {
+		w.old = append(w.old, w.link.backend)
+	}
 	w.link.drop()
 	w.use(nil)
 	w.store.mu.Lock()
