@@ -272,8 +272,7 @@ func TestNoReceiptsOfMain(t *testing.T) {
 
 // A call that read the arguments of an earlier one, however large, leaves no more memory to the
 // next call than others do.
-func TestReadingLeavesNoMemory(t *testing.T) {
-	t.Parallel()
+func TestReadingLeavesNoMemory(t *testing.T) { // alone: it looks at a call that the next one may take
 	const many = 100_000
 	k := open(t, compile(t, document(allowAll)), nil)
 	in := intent("s")
