@@ -13,7 +13,7 @@ import (
 )
 
 // What another program writes: so much that a sync takes some ten times as long as on a quiet disk.
-// With less the disk waits for the processors, and the rows differ little from those without it.
+// With less, the rows over the database wait for the processors.
 const (
 	fileSize  = 64 << 20
 	writeSize = 1 << 20
