@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -79,6 +81,7 @@ func VerifierKey(origin string, pub crypto.PublicKey) string {
 // A signer signs notes with a key, under the name of the log. It is not safe for concurrent use.
 type signer struct {
 	note.Verifier
+	pub  crypto.PublicKey
 	key  *keys.Key
 	stop <-chan struct{} // when closed, Sign waits no longer
 }
@@ -92,14 +95,7 @@ func newSigner(origin string, key crypto.Signer) (*signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &signer{Verifier: v, key: keys.New(key)}, nil
-}
-
-// signed returns a function that reports whether a line is the signer's signature of a checkpoint.
-func (s *signer) signed(c Checkpoint) func(SignatureLine) bool {
-	return func(line SignatureLine) bool {
-		return line.Name == s.Name() && line.KeyHash == s.KeyHash() && s.Verify(c.body(), line.Signature)
-	}
+	return &signer{Verifier: v, pub: pub, key: keys.New(key)}, nil
 }
 
 // Sign signs the text of a note.
@@ -125,6 +121,34 @@ var (
 	errSilent  = fmt.Errorf("proofgraph: %w", keys.ErrSilent)
 	errOverdue = fmt.Errorf("proofgraph: %w", keys.ErrOverdue)
 )
+
+// markedTree returns the tree of mark, made of hashes that the store has: if it has the root that
+// the log's key has signed, the entries need not be read. It returns the empty tree if the store
+// has none, or others: they are derived, and may be wrong.
+func (sh *sharing) markedTree() (t Tree) {
+	stored, ok := sh.store.(tlog.HashReader)
+	if !ok || !sh.ours {
+		return t
+	}
+	var indexes []int64
+	for from, size := uint64(0), sh.mark.Size; from < size; {
+		k := bits.Len64(size-from) - 1
+		indexes = append(indexes, tlog.StoredHashIndex(k, int64(from>>k)))
+		from += 1 << k
+	}
+	list, err := stored.ReadHashes(indexes)
+	if err != nil {
+		return t
+	}
+	nodes := make([]contracts.Digest, len(list))
+	for i, h := range list {
+		nodes[i] = contracts.Digest(h)
+	}
+	if marked, err := NewTree(sh.mark.Size, nodes); err == nil && marked.Root() == sh.mark.Root {
+		return marked
+	}
+	return t
+}
 
 const (
 	signaturePrefix = "— "

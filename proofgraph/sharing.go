@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
-
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/internal/contain"
@@ -106,7 +103,9 @@ func (l *Log) openShared(ctx context.Context, s Shared, o Options, each func(Lin
 			return err
 		}
 		l.marked, l.sharing.mark = mark.Size, mark
-		l.sharing.ours = mark.Origin == o.Origin && slices.ContainsFunc(lines, l.notes.signed(mark))
+		l.sharing.ours = mark.Origin == o.Origin && slices.ContainsFunc(lines, func(line SignatureLine) bool {
+			return mark.SignedBy(line, l.notes.pub)
+		})
 	}
 	l.size, err = s.Size(ctx)
 	return err
@@ -368,7 +367,7 @@ func (l *Log) grow(ctx context.Context) (err error) {
 	}
 	tree := l.Tree()
 	if tree.Size() == 0 {
-		tree = l.sharing.markedTree()
+		tree = l.sharing.markedTree() // so the entries of the last checkpoint are not read
 	}
 	for e, err := range l.store.Entries(ctx, tree.Size(), size) {
 		if err != nil {
@@ -386,34 +385,6 @@ func (l *Log) grow(ctx context.Context) (err error) {
 	defer l.indexMu.Unlock()
 	l.tree = tree
 	return nil
-}
-
-// markedTree returns the tree of mark, made of hashes that the store has: if it has the root that
-// the log's key has signed, the entries need not be read. It returns the empty tree if the store
-// has none, or others: they are derived, and may be wrong.
-func (sh *sharing) markedTree() (t Tree) {
-	stored, ok := sh.store.(tlog.HashReader)
-	if !ok || !sh.ours {
-		return t
-	}
-	var indexes []int64
-	for from, size := uint64(0), sh.mark.Size; from < size; {
-		k := bits.Len64(size-from) - 1
-		indexes = append(indexes, tlog.StoredHashIndex(k, int64(from>>k)))
-		from += 1 << k
-	}
-	list, err := stored.ReadHashes(indexes)
-	if err != nil {
-		return t
-	}
-	nodes := make([]contracts.Digest, len(list))
-	for i, h := range list {
-		nodes[i] = contracts.Digest(h)
-	}
-	if marked, err := NewTree(sh.mark.Size, nodes); err == nil && marked.Root() == sh.mark.Root {
-		return marked
-	}
-	return t
 }
 
 // storeNote has the store keep a checkpoint of that size, if it has no larger one. If that fails
