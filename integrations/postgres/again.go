@@ -30,11 +30,7 @@ var (
 func (w *writer) again(ctx context.Context) (written bool, at int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, againTime)
 	defer cancel()
-	if w.link != nil {
-		w.old = append(w.old, w.link.backend)
-		w.link.drop()
-		w.use(nil)
-	}
+	w.lose()
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		if w.store.closed.Load() {
 			return false, 0, errClosed
@@ -70,6 +66,15 @@ func (w *writer) again(ctx context.Context) (written bool, at int64, err error) 
 			return false, 0, err
 		case <-time.After(pause):
 		}
+	}
+}
+
+// lose drops the connection, and remembers it as one that may not have ended at the server.
+func (w *writer) lose() {
+	if w.link != nil {
+		w.old = append(w.old, w.link.backend)
+		w.link.drop()
+		w.use(nil)
 	}
 }
 

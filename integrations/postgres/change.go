@@ -15,7 +15,8 @@ import (
 
 // A columns makes the lists, and notes if a number is too large for the database.
 type columns struct {
-	names []string // of the sessions of the change, in the order of its lists; set by changed
+	ends  map[string]proofgraph.End // of the sessions of the change; set by changed
+	names []string                  // of ends, in the order of the lists
 	err   error
 }
 
@@ -33,15 +34,13 @@ func (c *columns) guessed(g proofgraph.State) []any {
 	add := func(name string, end proofgraph.End) {
 		names, next, last = append(names, name), append(next, c.number(end.Next)), append(last, end.Last[:])
 	}
-	first := make(map[string]bool, len(c.names))
 	for _, name := range c.names {
 		if end, ok := g.Sessions[name]; ok {
-			first[name] = true
 			add(name, end)
 		}
 	}
 	for name, end := range g.Sessions {
-		if !first[name] {
+		if _, ok := c.ends[name]; !ok {
 			add(name, end)
 		}
 	}
@@ -61,7 +60,7 @@ func (c *columns) balances(list []contracts.Balance) []any {
 
 // changed returns the arguments of put and write that are the change.
 func (c *columns) changed(x *proofgraph.Change) []any {
-	c.names = slices.AppendSeq(make([]string, 0, len(x.Sessions)), maps.Keys(x.Sessions))
+	c.ends, c.names = x.Sessions, slices.AppendSeq(make([]string, 0, len(x.Sessions)), maps.Keys(x.Sessions))
 	seqs, err := seqsOf(x)
 	c.err = errors.Join(c.err, err)
 	bodies := make([][]byte, 0, len(x.Entries))
@@ -74,7 +73,7 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 		digests, blobs = append(digests, d[:]), append(blobs, some(b))
 	}
 	args := []any{list(x.Of), seqs, bodies, digests, blobs, x.Checkpoint, c.number(sizeOf(x.Checkpoint))}
-	args = append(args, c.ends(x.Sessions)...)
+	args = append(args, c.sessions()...)
 	args = append(args, c.balances(x.Spent)...)
 	opened, settled := make([]int64, 0, len(x.Opened)), make([]int64, 0, len(x.Settled))
 	for _, i := range x.Opened {
@@ -86,14 +85,14 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 	return append(args, list(x.Used), opened, settled)
 }
 
-// ends returns seven lists.
-func (c *columns) ends(sessions map[string]proofgraph.End) []any {
+// sessions returns seven lists: names, and what is in their ends.
+func (c *columns) sessions() []any {
 	n := len(c.names)
 	next, last := make([]int64, 0, n), make([][]byte, 0, n)
 	lamport, times := make([]int64, 0, n), make([]int64, 0, n)
 	open, closed := make([]int32, 0, n), make([]bool, 0, n)
 	for _, name := range c.names {
-		end := sessions[name]
+		end := c.ends[name]
 		next, last = append(next, c.number(end.Next)), append(last, end.Last[:])
 		lamport, times = append(lamport, c.number(end.Lamport)), append(times, int64(end.Time))
 		open, closed = append(open, int32(end.Open)), append(closed, end.Closed)

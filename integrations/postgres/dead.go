@@ -80,7 +80,7 @@ func (w *writer) Leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
-	if unknown { // what it wrote is so no longer after this, and nothing of it comes later
+	if unknown { // its old connection may still write; it is ended, so that nothing comes later
 		if _, _, err := w.again(ctx); errors.Is(err, proofgraph.ErrFenced) {
 			w.err = err
 			return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -118,4 +119,18 @@ func TestEndsOfSessions(t *testing.T) {
 		m.wrote(c)
 		require.Equal(t, m.ends, ends())
 	}
+}
+
+// A row of a session that is not in its place any more is an error, and nothing is written.
+func TestMovedRow(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, m := b.join(b.store()), remember()
+	_, c := m.batch("a", 1)
+	args := append([]any{w.log, w.id, w.incarnation, int64(0)}, new(columns).changed(&c)...)
+	write := strings.Replace(statements["write"], "NULL", "ARRAY['(9999,1)'::tid]", 1)
+	_, err := w.link.Exec(t.Context(), write, args...)
+	require.ErrorContains(t, err, "rows of session have moved")
+	assert.Zero(t, size(t, b.store()))
+	assert.Zero(t, one[int](b, "SELECT count(*) FROM session"))
 }

@@ -120,11 +120,7 @@ func (w *writer) fail(op string, err error) error {
 		err = errClosed
 	}
 	w.err = err
-	if w.link != nil {
-		w.old = append(w.old, w.link.backend)
-	}
-	w.link.drop()
-	w.use(nil)
+	w.lose()
 	w.store.mu.Lock()
 	delete(w.store.writers, w)
 	w.store.mu.Unlock()
