@@ -168,7 +168,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		case <-done:
 			at[x.String()]++
 		default:
-			missed++ // by the readers' connections alone: how many there are is not always the same
+			missed++ // how many appends and readers' connections there are is not always the same
 		}
 		f.gone(f.slots[0])
 		f.check()
@@ -183,7 +183,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(at)) {
 		t.Logf("%4d %s", at[name], name)
 	}
-	require.LessOrEqual(t, missed, n/10)
+	require.LessOrEqual(t, missed, n/10+4) // four: a few steps are one of each kind, the rare ones too
 }
 
 // A process is killed at a step, under the load of others.
