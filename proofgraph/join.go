@@ -15,7 +15,7 @@ import (
 
 const (
 	maxTries  = 16 // of an entry that may stand anywhere
-	maxMoving = 64 // batches in which a balance takes turns after another writer has moved it
+	maxMoving = 64 // batches that take turns after what they guess has moved
 	maxBlobs  = 16 << 20
 
 	maxSigning = time.Second // about how long a turn signs, which is of all processes
@@ -175,12 +175,15 @@ func (b *joint) write(slots []*Slot) error {
 		}
 		at, err := b.writer.Put(context.Background(), b.guess, b.change)
 		if err == nil {
+			b.wrong = 0
 			b.placed(at)
 			return b.later(rest)
 		}
 		if !errors.Is(err, ErrMoved) {
 			return err
 		}
+		b.wrong = min(max(1, 2*b.wrong), maxMoving)
+		b.turns = b.wrong
 		b.undo()
 		slots = append(b.slots, rest...)
 	}
@@ -189,7 +192,8 @@ func (b *joint) write(slots []*Slot) error {
 
 // needsTurn reports whether a guess would be idle.
 func (b *joint) needsTurn(slots []*Slot) bool {
-	needs := false
+	needs := b.turns > 0
+	b.turns = max(0, b.turns-1)
 	for _, s := range slots {
 		needs = needs || s.draft.Turn || s.draft.Asks != nil || s.chain.unknown
 		for _, balance := range s.draft.Balances {

@@ -38,6 +38,8 @@ type sharing struct {
 	writer Writer
 	left   bool
 	moving map[contracts.Balance]int // balances that others move: for so many batches more they take turns
+	wrong  int                       // how many batches take turns since the last guess was wrong
+	turns  int                       // how many of these are left
 
 	waiting []*Slot // in the order in which they came; protected by log.mu
 
