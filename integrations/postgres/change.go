@@ -65,12 +65,12 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 	c.err = errors.Join(c.err, err)
 	bodies := make([][]byte, 0, len(x.Entries))
 	for _, e := range x.Entries {
-		bodies = append(bodies, some(e))
+		bodies = append(bodies, e)
 	}
 	digests, blobs := make([][]byte, 0, len(x.Blobs)), make([][]byte, 0, len(x.Blobs))
 	for _, b := range x.Blobs {
 		d := crypto.Sum(b)
-		digests, blobs = append(digests, d[:]), append(blobs, some(b))
+		digests, blobs = append(digests, d[:]), append(blobs, b)
 	}
 	args := []any{list(x.Of), seqs, bodies, digests, blobs, x.Checkpoint, c.number(sizeOf(x.Checkpoint))}
 	args = append(args, c.sessions()...)
@@ -98,14 +98,6 @@ func (c *columns) sessions() []any {
 		open, closed = append(open, int32(end.Open)), append(closed, end.Closed)
 	}
 	return []any{c.names, next, last, lamport, times, open, closed}
-}
-
-// some returns bytes that are not nil, which would be null.
-func some(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // list returns texts that are not nil.

@@ -105,6 +105,7 @@ func (s *Store) link(ctx context.Context) (_ *link, err error) {
 			l.drop()
 		}
 	}()
+	useLists(l.TypeMap())
 	if err := s.prepare(ctx, l.Conn); err != nil {
 		return nil, err
 	}
