@@ -31,8 +31,8 @@
 //
 // With -delay a proxy between processes and server holds back what each side sends, for that long,
 // and lets any amount of it through at the same time. It counts round trips: how often a client
-// sends after the server has answered. There is one row more then, of a writer that never guesses:
-// each append takes a turn in which it compares what a guess would have.
+// sends after the server has answered. There is one row more then, of writers whose guesses are
+// all refused, before they are sent: each append takes a turn, in which it reads, signs and writes.
 //
 // With -disk another program writes to four files on the same disk, a mebibyte at a time, and syncs
 // each, from the first row to the last.

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/helmkernel/helm/bench/internal/calls"
 	"github.com/helmkernel/helm/bench/internal/cpu"
-	"github.com/helmkernel/helm/contracts"
+	"github.com/helmkernel/helm/crypto"
 	"github.com/helmkernel/helm/integrations/postgres/pgtest"
 	"github.com/helmkernel/helm/internal/sharedmem"
 	"github.com/helmkernel/helm/proofgraph"
@@ -201,45 +202,41 @@ func TestServerTime(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A writer that never guesses writes what a guess would have written, and nothing else.
+// A turned store is one in memory whose writers' guesses are refused.
+type turned struct {
+	*sharedmem.Store
+	count *appends
+}
+
+func (s turned) Join(ctx context.Context, origin string) (proofgraph.Writer, error) {
+	w, err := s.Store.Join(ctx, origin)
+	return counting{turning{w}, s.count}, err
+}
+
+// A log whose guesses are refused takes turns for its entries, and has all of them.
 func TestTurning(t *testing.T) {
 	ctx := t.Context()
-	s := sharedmem.New()
-	joined, err := s.Join(ctx, "example.com/log")
+	key, err := crypto.NewKeyFromSeed(make([]byte, 32))
+	require.NoError(t, err)
+	host, err := calls.New(key, 1, false)
 	require.NoError(t, err)
 	var count appends
-	w := counting{turning{joined}, &count}
-	put := func(guess proofgraph.State, nonce string) error {
-		e := contracts.Entry(nonce)
-		end := guess.Sessions["a"]
-		end.Next, end.Last = end.Next+1, e.Hash()
-		spent := []contracts.Balance{{Budget: "b", Spent: 1}}
-		at, err := w.Put(ctx, guess, proofgraph.Change{Batch: proofgraph.Batch{Entries: []contracts.Entry{e}},
-			Of: []string{"a"}, Sessions: map[string]proofgraph.End{"a": end}, Spent: spent, Used: []string{nonce}})
-		if err == nil {
-			require.Zero(t, at)
-		}
-		return err
-	}
-	none := proofgraph.State{Sessions: map[string]proofgraph.End{"a": {}}, Spent: []contracts.Balance{{Budget: "b"}}}
-	require.NoError(t, put(none, "first"))
-	assert.ErrorIs(t, put(none, "another"), proofgraph.ErrMoved)
-	state, err := w.Turn(ctx, proofgraph.Ask{Sessions: []string{"a"}, Balances: none.Spent})
+	s := turned{sharedmem.New(), &count}
+	k, err := host.Kernel(s)
 	require.NoError(t, err)
-	require.NoError(t, w.End(ctx, proofgraph.Change{}))
-	assert.ErrorIs(t, put(state, "first"), proofgraph.ErrMoved)
-	for _, change := range []func(*proofgraph.State){
-		func(g *proofgraph.State) { g.Kernel++ },
-		func(g *proofgraph.State) { g.Spent = []contracts.Balance{{Budget: "b", Spent: 7}} },
-		func(g *proofgraph.State) { end := state.Sessions["a"]; end.Last[0]++; g.Sessions["a"] = end },
-		func(g *proofgraph.State) { end := state.Sessions["a"]; end.Next++; g.Sessions["a"] = end },
-	} {
-		guess := proofgraph.State{Sessions: map[string]proofgraph.End{"a": state.Sessions["a"]}, Spent: state.Spent}
-		change(&guess)
-		assert.ErrorIs(t, put(guess, "another"), proofgraph.ErrMoved)
-	}
-	size, err := s.Size(context.Background())
+	began, err := s.Size(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, uint64(1), size)
-	assert.Equal(t, appends{Turns: 8, Entries: 1}, count)
+	count = appends{}
+	for range 100 {
+		_, err := host.Guard(k, 0, "session", true)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, appends{Turns: 200, Wrong: 9, Entries: 200}, count, "after 1, 2, 4 … 64 turns, and 64 again")
+	_, err = k.Checkpoint(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, 1, count.Guesses, "a checkpoint is no entry")
+	require.NoError(t, k.Close())
+	size, err := s.Size(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, began+200, size)
 }
