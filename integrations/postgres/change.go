@@ -72,9 +72,6 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 		d := crypto.Sum(b)
 		digests, blobs = append(digests, d[:]), append(blobs, b)
 	}
-	args := []any{list(x.Of), seqs, bodies, digests, blobs, x.Checkpoint, c.number(sizeOf(x.Checkpoint))}
-	args = append(args, c.sessions()...)
-	args = append(args, c.balances(x.Spent)...)
 	opened, settled := make([]int64, 0, len(x.Opened)), make([]int64, 0, len(x.Settled))
 	for _, i := range x.Opened {
 		opened = append(opened, int64(i))
@@ -82,7 +79,9 @@ func (c *columns) changed(x *proofgraph.Change) []any {
 	for _, i := range x.Settled {
 		settled = append(settled, c.number(i))
 	}
-	return append(args, list(x.Used), opened, settled)
+	args := append(c.sessions(), c.balances(x.Spent)...)
+	return append(args, list(x.Used), opened, settled, x.Checkpoint, c.number(sizeOf(x.Checkpoint)),
+		list(x.Of), seqs, bodies, digests, blobs)
 }
 
 // sessions returns seven lists: names, and what is in their ends.

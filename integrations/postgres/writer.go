@@ -147,9 +147,8 @@ func (w *writer) Put(ctx context.Context, guess proofgraph.State, c proofgraph.C
 	if cols.err != nil {
 		return 0, w.fail("put", cols.err)
 	}
-	at := int64(0)
 	w.link.warned = false
-	err = w.link.QueryRow(within, "put", args...).Scan(&at)
+	at, err := w.link.put(within, args)
 	return w.appended(ctx, "put", at, err, &c)
 }
 

@@ -114,15 +114,15 @@ CREATE UNIQUE INDEX ON open (log, index) WHERE settler IS NULL; -- a small one: 
 -- it need be waited for.
 CREATE FUNCTION write(
 	_log integer, _writer integer, _incarnation bigint, _at bigint,
-	e_session text[], e_seq bigint[], e_body bytea[], -- the entries
-	b_digest bytea[], b_bytes bytea[],                -- the blobs
-	_checkpoint bytea, _checkpoint_size bigint,
 	s_name text[], s_next bigint[], s_last bytea[], s_lamport bigint[], s_time bigint[], s_open integer[],
 	s_closed boolean[],                               -- the sessions, as they are afterwards
 	m_budget text[], m_of text[], m_window text[], m_spent bigint[], -- balances, likewise
 	_used text[],                                     -- nonces
 	_opened bigint[],                                 -- decisions of this batch, by their place in it
 	_settled bigint[],                                -- decisions before it, by their index
+	_checkpoint bytea, _checkpoint_size bigint,
+	e_session text[], e_seq bigint[], e_body bytea[], -- the entries
+	b_digest bytea[], b_bytes bytea[],                -- the blobs
 	_session tid[]                                    -- the rows of s_name, or null: not looked up yet
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 DECLARE
@@ -228,13 +228,13 @@ CREATE FUNCTION put(
 	g_kernel bigint,                                                 -- next of the session ''
 	g_name text[], g_next bigint[], g_last bytea[],                  -- sessions
 	g_budget text[], g_of text[], g_window text[], g_spent bigint[], -- balances
-	e_session text[], e_seq bigint[], e_body bytea[],
-	b_digest bytea[], b_bytes bytea[],
-	_checkpoint bytea, _checkpoint_size bigint,
 	s_name text[], s_next bigint[], s_last bytea[], s_lamport bigint[], s_time bigint[], s_open integer[],
 	s_closed boolean[],
 	m_budget text[], m_of text[], m_window text[], m_spent bigint[],
-	_used text[], _opened bigint[], _settled bigint[]
+	_used text[], _opened bigint[], _settled bigint[],
+	_checkpoint bytea, _checkpoint_size bigint,
+	e_session text[], e_seq bigint[], e_body bytea[],
+	b_digest bytea[], b_bytes bytea[]
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 DECLARE
 	_at      bigint;
@@ -274,9 +274,9 @@ BEGIN
 	IF g_name[:cardinality(s_name)] IS DISTINCT FROM s_name THEN
 		_session := NULL;
 	END IF;
-	RETURN write(_log, _writer, _incarnation, _at, e_session, e_seq, e_body, b_digest, b_bytes,
-		_checkpoint, _checkpoint_size, s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed,
-		m_budget, m_of, m_window, m_spent, _used, _opened, _settled, _session[:cardinality(s_name)]);
+	RETURN write(_log, _writer, _incarnation, _at, s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed,
+		m_budget, m_of, m_window, m_spent, _used, _opened, _settled, _checkpoint, _checkpoint_size,
+		e_session, e_seq, e_body, b_digest, b_bytes, _session[:cardinality(s_name)]);
 END
 $$;
 
