@@ -84,14 +84,17 @@ func (l *Log) openShared(ctx context.Context, s Shared, o Options, each func(Lin
 	l.sharing = &sharing{log: l, store: s, remembered: o.Remembered, each: each, lead: make(chan struct{}, 1),
 		writer: w, moving: map[contracts.Balance]int{}, found: map[contracts.Digest]EntryAt{}}
 	c := l.Chain(contracts.SessionKernel)
-	for c.next == 0 {
+	for tries := 0; c.next == 0; tries++ {
 		if err := l.sharing.follow(ctx, c, each); err != nil {
 			return err
 		}
 		if c.next > 0 {
 			break
 		}
-		if err := l.sharing.begin(ctx, o); err != nil && !errors.Is(err, ErrMoved) { // another one has begun it
+		switch err := l.sharing.begin(ctx, o); {
+		case errors.Is(err, ErrMoved) && tries >= maxTries:
+			return fmt.Errorf("the store has refused the first entry %d times, and has none: %w", tries+1, err)
+		case err != nil && !errors.Is(err, ErrMoved): // else another one has begun it
 			return err
 		}
 	}

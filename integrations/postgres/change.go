@@ -58,7 +58,9 @@ func (c *columns) balances(list []contracts.Balance) []any {
 	return []any{budgets, of, windows, spent}
 }
 
-// changed returns the arguments of put and write that are the change.
+// changed returns the arguments of put and write that are the change. The long lists are the last
+// ones: pgx lets the buffer of a message grow by a part of what it has, argument by argument, so
+// that long ones at the beginning would be copied with each that follows.
 func (c *columns) changed(x *proofgraph.Change) []any {
 	c.ends, c.names = x.Sessions, slices.AppendSeq(make([]string, 0, len(x.Sessions)), maps.Keys(x.Sessions))
 	seqs, err := seqsOf(x)

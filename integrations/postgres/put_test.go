@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -133,4 +134,25 @@ func TestMovedRow(t *testing.T) {
 	require.ErrorContains(t, err, "rows of session have moved")
 	assert.Zero(t, size(t, b.store()))
 	assert.Zero(t, one[int](b, "SELECT count(*) FROM session"))
+}
+
+// A connection keeps the buffer of a call for the next one, but not a large one.
+func TestKeptBuffer(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, m := b.join(b.store()), remember()
+	put := func(blob int) []byte {
+		g, c := m.batch("a", 1)
+		c.Blobs = [][]byte{bytes.Repeat([]byte("x"), blob)}
+		_, err := w.Put(t.Context(), g, c)
+		require.NoError(t, err)
+		m.wrote(c)
+		return w.link.buffer
+	}
+	small := put(1000)
+	require.Greater(t, cap(small), 1000)
+	assert.Same(t, &small[:1][0], &put(500)[:1][0])
+	large := put(keptBuffer)
+	assert.LessOrEqual(t, cap(large), keptBuffer)
+	assert.Same(t, &small[:1][0], &large[:1][0], "the one before")
 }
