@@ -59,8 +59,8 @@ func (c *columns) balances(list []contracts.Balance) []any {
 }
 
 // changed returns the arguments of put and write that are the change. The long lists are the last
-// ones: pgx lets the buffer of a message grow by a part of what it has, argument by argument, so
-// that long ones at the beginning would be copied with each that follows.
+// ones, since a buffer that grows copies what it has: that of a turn, and of a put larger than the
+// ones before.
 func (c *columns) changed(x *proofgraph.Change) []any {
 	c.ends, c.names = x.Sessions, slices.AppendSeq(make([]string, 0, len(x.Sessions)), maps.Keys(x.Sessions))
 	seqs, err := seqsOf(x)

@@ -77,9 +77,10 @@ type backend struct {
 type link struct {
 	*pgx.Conn
 	backend
-	table  uint32 // oid of the table writer, the first key of locks
-	warned bool   // the server has warned of something since this was set to false
-	buffer []byte // of the arguments of put
+	table   uint32 // oid of the table writer, the first key of locks
+	warned  bool   // the server has warned of something since this was set to false
+	buffer  []byte // of the arguments of put
+	message []byte // of which put has them sent
 }
 
 // link makes a connection for a writer. It returns an error if the server is not one that a log may

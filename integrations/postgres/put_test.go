@@ -136,23 +136,27 @@ func TestMovedRow(t *testing.T) {
 	assert.Zero(t, one[int](b, "SELECT count(*) FROM session"))
 }
 
-// A connection keeps the buffer of a call for the next one, but not a large one.
-func TestKeptBuffer(t *testing.T) {
+// A connection keeps the buffers of a call for the next one, but no large ones.
+func TestKeptBuffers(t *testing.T) {
 	t.Parallel()
 	b := newBase(t, server(t))
 	w, m := b.join(b.store()), remember()
-	put := func(blob int) []byte {
+	put := func(blob int) (arguments, message *byte) {
 		g, c := m.batch("a", 1)
 		c.Blobs = [][]byte{bytes.Repeat([]byte("x"), blob)}
 		_, err := w.Put(t.Context(), g, c)
 		require.NoError(t, err)
 		m.wrote(c)
-		return w.link.buffer
+		for _, kept := range [][]byte{w.link.buffer, w.link.message} {
+			assert.LessOrEqual(t, cap(kept), keptBuffer)
+		}
+		return &w.link.buffer[:1][0], &w.link.message[:1][0]
 	}
-	small := put(1000)
-	require.Greater(t, cap(small), 1000)
-	assert.Same(t, &small[:1][0], &put(500)[:1][0])
-	large := put(keptBuffer)
-	assert.LessOrEqual(t, cap(large), keptBuffer)
-	assert.Same(t, &small[:1][0], &large[:1][0], "the one before")
+	arguments, message := put(10_000)
+	assert.Equal(t, bytes.Repeat([]byte("x"), 9000), w.link.message[:cap(w.link.message)][1000:10_000], "it was sent of it")
+	for _, size := range []int{0, 9000, keptBuffer, 9000} {
+		a, m := put(size)
+		assert.Same(t, arguments, a)
+		assert.Same(t, message, m)
+	}
 }
