@@ -318,9 +318,11 @@ func (b *joint) adopt(slots []*Slot, state *State) error {
 // compose makes the batch of as many slots as fit, and returns the others. Slots that have no place
 // are given back. An error is one of making an entry.
 func (b *joint) compose(slots []*Slot) (rest []*Slot, err error) {
-	b.slots, b.signed, b.change, b.ends, b.before, b.bytes, b.blobs = nil, 0, Change{}, map[*Chain]End{}, nil, 0, 0
-	b.guess = State{Kernel: b.log.Chain(contracts.SessionKernel).next, Sessions: map[string]End{}}
-	b.change.Sessions = map[string]End{}
+	n := len(slots)
+	b.slots, b.signed, b.before, b.bytes, b.blobs = make([]*Slot, 0, n), 0, nil, 0, 0
+	b.guess = State{Kernel: b.log.Chain(contracts.SessionKernel).next, Sessions: make(map[string]End, n)}
+	b.change, b.ends = Change{Sessions: make(map[string]End, n)}, make(map[*Chain]End, n)
+	b.change.Entries, b.change.Of = make([]contracts.Entry, 0, n), make([]string, 0, n)
 	began := time.Now()
 	for i, s := range slots {
 		if b.unsigned(s.chain) || b.bytes+(len(b.slots)-b.signed)*contracts.MaxEntry > maxBatchBytes {
