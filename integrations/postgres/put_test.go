@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -159,4 +160,23 @@ func TestKeptBuffers(t *testing.T) {
 		assert.Same(t, arguments, a)
 		assert.Same(t, message, m)
 	}
+}
+
+// A guess with a null, which this package never sends, is a wrong one.
+func TestNullGuess(t *testing.T) {
+	t.Parallel()
+	b := newBase(t, server(t))
+	w, m := b.join(b.store()), remember()
+	g, c := m.batch("a", 1)
+	g.Spent = []contracts.Balance{{Budget: "b", Of: "x", Window: "total"}}
+	for place, null := range map[int]any{3: nil, 5: []*int64{nil}, 6: pgtype.FlatArray[*string]{nil}, 10: []*int64{nil}} {
+		var cols columns
+		changed := cols.changed(&c)
+		args := append(append([]any{w.log, w.id, w.incarnation}, cols.guessed(g)...), changed...)
+		args[place] = null
+		var at int64
+		require.NoError(t, w.link.QueryRow(t.Context(), statements["put"], args...).Scan(&at))
+		assert.EqualValues(t, moved, at, place)
+	}
+	assert.Zero(t, size(t, b.store()))
 }

@@ -130,12 +130,14 @@ DECLARE
 	_changed bigint;
 	_begun   bigint;
 BEGIN
-	IF cardinality(_used) > 0 AND EXISTS (
-		SELECT FROM unnest(_used) u
-		CROSS JOIN LATERAL (SELECT FROM nonce WHERE log = _log AND nonce = u LIMIT 1) n
-	) THEN
-		PERFORM set_config('synchronous_commit', 'off', true);
-		RETURN -1;
+	IF cardinality(_used) > 0 THEN -- alone: a condition with a SELECT is a statement
+		IF EXISTS (
+			SELECT FROM unnest(_used) u
+			CROSS JOIN LATERAL (SELECT FROM nonce WHERE log = _log AND nonce = u LIMIT 1) n
+		) THEN
+			PERFORM set_config('synchronous_commit', 'off', true);
+			RETURN -1;
+		END IF;
 	END IF;
 
 	IF cardinality(_settled) > 0 THEN
@@ -238,37 +240,38 @@ CREATE FUNCTION put(
 ) RETURNS bigint LANGUAGE plpgsql VOLATILE SECURITY INVOKER AS $$
 DECLARE
 	_at      bigint;
-	_other   boolean; -- a session ends elsewhere
+	_ours    boolean; -- the writer may write
+	_other   boolean; -- the log is not as guessed
 	_session tid[];   -- the rows of g_name, which usually begins with s_name
 BEGIN
 	-- Each statement has a snapshot of its own, so that those after this one see what the last
 	-- holder of the row wrote.
 	SELECT size INTO STRICT _at FROM log WHERE id = _log FOR NO KEY UPDATE;
 
-	PERFORM FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced; -- write locks it
-	IF NOT FOUND THEN
-		PERFORM set_config('synchronous_commit', 'off', true);
-		RETURN -2;
-	END IF;
-
-	SELECT array_agg(s.row_at ORDER BY g.place),
-		bool_or(g.next <> coalesce(s.next, 0) OR g.last <> coalesce(s.last, decode(repeat('00', 32), 'hex')))
-	INTO _session, _other
+	-- All in one statement: to begin one takes the server longer than to look up a row.
+	SELECT EXISTS (SELECT FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced), -- write locks it
+		g_kernel IS DISTINCT FROM coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
+			OR coalesce(bool_or(g.next IS DISTINCT FROM coalesce(s.next, 0)
+				OR g.last IS DISTINCT FROM coalesce(s.last, decode(repeat('00', 32), 'hex'))), false),
+		array_agg(s.row_at ORDER BY g.place)
+	INTO _ours, _other, _session
 	FROM unnest(g_name, g_next, g_last) WITH ORDINALITY g (name, next, last, place)
 	LEFT JOIN LATERAL (
 		SELECT ctid AS row_at, next, last FROM session WHERE log = _log AND name = g.name LIMIT 1
 	) s ON true;
-	IF _other OR g_kernel <> coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
-	OR cardinality(g_budget) > 0 AND EXISTS (
-		SELECT FROM unnest(g_budget, g_of, g_window, g_spent) g (budget, "of", "window", spent)
-		LEFT JOIN LATERAL (
-			SELECT b.spent FROM balance b
-			WHERE b.log = _log AND b.budget = g.budget AND b."of" = g."of" AND b."window" = g."window" LIMIT 1
-		) b ON true
-		WHERE g.spent <> coalesce(b.spent, 0)
-	) THEN
+	IF _ours AND NOT _other AND cardinality(g_budget) > 0 THEN
+		_other := EXISTS (
+			SELECT FROM unnest(g_budget, g_of, g_window, g_spent) g (budget, "of", "window", spent)
+			LEFT JOIN LATERAL (
+				SELECT b.spent FROM balance b
+				WHERE b.log = _log AND b.budget = g.budget AND b."of" = g."of" AND b."window" = g."window" LIMIT 1
+			) b ON true
+			WHERE g.spent IS DISTINCT FROM coalesce(b.spent, 0)
+		);
+	END IF;
+	IF NOT _ours OR _other THEN
 		PERFORM set_config('synchronous_commit', 'off', true);
-		RETURN -1;
+		RETURN CASE WHEN _ours THEN -1 ELSE -2 END;
 	END IF;
 
 	IF g_name[:cardinality(s_name)] IS DISTINCT FROM s_name THEN
