@@ -80,7 +80,7 @@ type link struct {
 	table   uint32 // oid of the table writer, the first key of locks
 	warned  bool   // the server has warned of something since this was set to false
 	buffer  []byte // of the arguments of put
-	message []byte // of which put has them sent
+	message []byte // in which pgx makes the message of put
 }
 
 // link makes a connection for a writer. It returns an error if the server is not one that a log may

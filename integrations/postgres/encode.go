@@ -13,9 +13,9 @@ import (
 // keptBuffer is up to what size a connection keeps a buffer of a call.
 const keptBuffer = 1 << 20
 
-// put calls the function put. It encodes the arguments in one buffer, and has the message in
-// another, that it keeps for the next call. Pgx makes new ones each time and lets them grow: that
-// was half of the garbage of a kernel.
+// put calls the function put. It keeps two buffers for the next call: that of the arguments, and
+// that of the message. Pgx makes new ones each time and lets them grow: that was half of the
+// garbage of a kernel.
 func (l *link) put(ctx context.Context, args []any) (at int64, err error) {
 	statement, err := l.Prepare(ctx, "put", statements["put"]) // it is prepared: this looks it up
 	if err != nil {
@@ -51,7 +51,8 @@ func (l *link) put(ctx context.Context, args []any) (at int64, err error) {
 	return at, err
 }
 
-// besides is more than what a message has besides the arguments and their lengths.
+// besides is enough for what a message has besides the arguments and their lengths. If it were not,
+// the buffer would grow.
 const besides = 512
 
 // A room is no message: nothing is sent of it. It has the next one encoded in a buffer that is long

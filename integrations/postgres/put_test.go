@@ -154,7 +154,8 @@ func TestKeptBuffers(t *testing.T) {
 		return &w.link.buffer[:1][0], &w.link.message[:1][0]
 	}
 	arguments, message := put(10_000)
-	assert.Equal(t, bytes.Repeat([]byte("x"), 9000), w.link.message[:cap(w.link.message)][1000:10_000], "it was sent of it")
+	sent := w.link.message[:cap(w.link.message)]
+	assert.Equal(t, bytes.Repeat([]byte("x"), 9000), sent[1000:10_000], "the message was made in it")
 	for _, size := range []int{0, 9000, keptBuffer, 9000} {
 		a, m := put(size)
 		assert.Same(t, arguments, a)
@@ -162,14 +163,17 @@ func TestKeptBuffers(t *testing.T) {
 	}
 }
 
-// A guess with a null, which this package never sends, is a wrong one.
+// A null in place of a number or a hash that is guessed, which this package never sends, is wrong.
 func TestNullGuess(t *testing.T) {
 	t.Parallel()
 	b := newBase(t, server(t))
 	w, m := b.join(b.store()), remember()
 	g, c := m.batch("a", 1)
 	g.Spent = []contracts.Balance{{Budget: "b", Of: "x", Window: "total"}}
-	for place, null := range map[int]any{3: nil, 5: []*int64{nil}, 6: pgtype.FlatArray[*string]{nil}, 10: []*int64{nil}} {
+	nulls := map[int]any{ // by their places: those of g_kernel, g_next, g_last and g_spent
+		3: nil, 5: []*int64{nil}, 6: pgtype.FlatArray[*string]{nil}, 10: []*int64{nil},
+	}
+	for place, null := range nulls {
 		var cols columns
 		changed := cols.changed(&c)
 		args := append(append([]any{w.log, w.id, w.incarnation}, cols.guessed(g)...), changed...)

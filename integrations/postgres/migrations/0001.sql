@@ -130,7 +130,7 @@ DECLARE
 	_changed bigint;
 	_begun   bigint;
 BEGIN
-	IF cardinality(_used) > 0 THEN -- alone: a condition with a SELECT is a statement
+	IF cardinality(_used) > 0 THEN -- asked first: a condition with a SELECT is a statement more
 		IF EXISTS (
 			SELECT FROM unnest(_used) u
 			CROSS JOIN LATERAL (SELECT FROM nonce WHERE log = _log AND nonce = u LIMIT 1) n
@@ -248,8 +248,9 @@ BEGIN
 	-- holder of the row wrote.
 	SELECT size INTO STRICT _at FROM log WHERE id = _log FOR NO KEY UPDATE;
 
-	-- All in one statement: to begin one takes the server longer than to look up a row.
-	SELECT EXISTS (SELECT FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced), -- write locks it
+	-- All in one statement: to begin one takes the server longer than to look up a row. The writer's
+	-- row is locked by write, which looks at it again.
+	SELECT EXISTS (SELECT FROM writer WHERE id = _writer AND incarnation = _incarnation AND NOT fenced),
 		g_kernel IS DISTINCT FROM coalesce((SELECT next FROM session WHERE log = _log AND name = ''), 0)
 			OR coalesce(bool_or(g.next IS DISTINCT FROM coalesce(s.next, 0)
 				OR g.last IS DISTINCT FROM coalesce(s.last, decode(repeat('00', 32), 'hex'))), false),
