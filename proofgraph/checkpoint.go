@@ -5,14 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/crypto"
@@ -120,35 +118,8 @@ func named(err error) error {
 var (
 	errSilent  = fmt.Errorf("proofgraph: %w", keys.ErrSilent)
 	errOverdue = fmt.Errorf("proofgraph: %w", keys.ErrOverdue)
+	errGone    = errors.New("proofgraph: the goroutine was ended from within Write, the signer or the store")
 )
-
-// markedTree returns the tree of mark, made of hashes that the store has: if it has the root that
-// the log's key has signed, the entries need not be read. It returns the empty tree if the store
-// has none, or others: they are derived, and may be wrong.
-func (sh *sharing) markedTree() (t Tree) {
-	stored, ok := sh.store.(tlog.HashReader)
-	if !ok || !sh.ours {
-		return t
-	}
-	var indexes []int64
-	for from, size := uint64(0), sh.mark.Size; from < size; {
-		k := bits.Len64(size-from) - 1
-		indexes = append(indexes, tlog.StoredHashIndex(k, int64(from>>k)))
-		from += 1 << k
-	}
-	list, err := stored.ReadHashes(indexes)
-	if err != nil {
-		return t
-	}
-	nodes := make([]contracts.Digest, len(list))
-	for i, h := range list {
-		nodes[i] = contracts.Digest(h)
-	}
-	if marked, err := NewTree(sh.mark.Size, nodes); err == nil && marked.Root() == sh.mark.Root {
-		return marked
-	}
-	return t
-}
 
 const (
 	signaturePrefix = "— "

@@ -247,8 +247,10 @@ func (l *Log) Checkpoint(ctx context.Context) (Checkpoint, error) {
 	if err := l.flush(); err != nil {
 		return Checkpoint{}, err
 	}
-	if err := l.grow(ctx); err != nil {
-		return Checkpoint{}, err
+	if l.sharing != nil {
+		if err := l.sharing.grow(ctx); err != nil {
+			return Checkpoint{}, err
+		}
 	}
 	l.indexMu.RLock()
 	c := Checkpoint{Origin: l.notes.Name(), Size: l.tree.Size(), Root: l.tree.Root()}

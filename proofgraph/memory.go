@@ -30,7 +30,7 @@ type Memory struct {
 	lines      chunk                     // of entries
 	bytes      chunk                     // of blobs
 	named      map[contracts.Digest]bool // blobs that were appended during a Condense; nil: there is none
-	writer     *Log                      // the log that was opened over it last
+	writer     func() error              // Err of the log that was opened over it last
 
 	hashing sync.Mutex // protects hashes; never held together with mu
 	hashes  treeHashes
@@ -47,15 +47,15 @@ var (
 // NewMemory returns an empty store.
 func NewMemory() *Memory { return new(Memory) }
 
-// claim makes l the log that writes to the store. It returns an error if another log does: each
-// would append where the other has.
-func (m *Memory) claim(l *Log) error {
+// claim makes a log, whose Err is given, the one that writes to the store. It returns an error if
+// another log does: each would append where the other has.
+func (m *Memory) claim(writer func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.writer != nil && m.writer.Err() == nil {
+	if m.writer != nil && m.writer() == nil {
 		return errors.New("another kernel is open over this memory store: close it first, or share it")
 	}
-	m.writer = l
+	m.writer = writer
 	return nil
 }
 

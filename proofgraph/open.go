@@ -55,7 +55,7 @@ func Open(ctx context.Context, s Store, o Options, each func(Line) error) (l *Lo
 		return l, fmt.Errorf("proofgraph: open: log key: %w", err)
 	}
 	if m, ok := s.(*Memory); ok {
-		if err := m.claim(l); err != nil {
+		if err := m.claim(l.Err); err != nil {
 			return l, fmt.Errorf("proofgraph: open: %w", err)
 		}
 	}

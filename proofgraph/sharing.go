@@ -326,90 +326,38 @@ func (sh *sharing) leaveSoon() {
 	})
 }
 
-// alone does what the leader alone may do, unless the log is sealed: it does not go on with what an
-// append that failed may have written.
-func (sh *sharing) alone(ctx context.Context, what string, do func() error) error {
-	return sh.led(ctx, what, func() error {
-		if err := sh.log.Err(); err != nil {
-			return err
-		}
-		return do()
-	})
-}
-
-// led does something as the leader. If the writer is fenced the log is sealed.
-func (sh *sharing) led(ctx context.Context, what string, do func() error) (err error) {
-	defer contain.Error(&err, "proofgraph: "+what+": the store")
-	select {
-	case sh.lead <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-sh.lead }()
-	gone := true
-	defer func() { // a panic, or the end of the goroutine: what the writer has done is unknown
-		if gone {
-			sh.log.Seal(errGone)
-		}
-	}()
-	err = do()
-	if gone = false; errors.Is(err, ErrFenced) {
-		sh.log.Seal(err)
-	}
-	return err
-}
-
-// grow adds the entries to the tree that others have appended. Over a store that is not shared
-// there are none.
-func (l *Log) grow(ctx context.Context) (err error) {
+// Confirm commits a change of nothing, and reads what others have added to the session "". So until
+// then nobody has found this log's writer dead. Over a store that is not [Shared] it does nothing.
+func (l *Log) Confirm(ctx context.Context) error {
 	if l.sharing == nil {
 		return nil
 	}
-	defer contain.Error(&err, "proofgraph: checkpoint: the store")
-	size, err := l.store.Size(ctx)
-	if err != nil {
+	return l.sharing.alone(ctx, "confirm", func() error {
+		err := l.sharing.put(ctx, Change{})
+		if err != nil && ctx.Err() == nil && !errors.As(err, new(*unreadError)) {
+			l.Seal(err)
+		}
 		return err
-	}
-	tree := l.Tree()
-	if tree.Size() == 0 {
-		tree = l.sharing.markedTree() // so the entries of the last checkpoint are not read
-	}
-	for e, err := range l.store.Entries(ctx, tree.Size(), size) {
-		if err != nil {
-			return err
-		}
-		tree.Append(e.Hash())
-		if mark := l.sharing.mark; tree.Size() == mark.Size && tree.Root() != mark.Root {
-			return errors.New("proofgraph: checkpoint: the store's last one is of other entries")
-		}
-	}
-	if tree.Size() != size {
-		return errors.New("proofgraph: checkpoint: the store has fewer entries than it says")
-	}
-	l.indexMu.Lock()
-	defer l.indexMu.Unlock()
-	l.tree = tree
-	return nil
+	})
 }
 
-// storeNote has the store keep a checkpoint of that size, if it has no larger one. If that fails
-// the log is sealed.
-func (sh *sharing) storeNote(note []byte, size uint64) error {
-	ctx := context.Background()
-	return sh.alone(ctx, "checkpoint", func() error {
-		err := sh.put(ctx, Change{Batch: Batch{Checkpoint: note}})
-		if errors.As(err, new(*unreadError)) {
-			return err
-		}
-		if err != nil {
-			sh.log.Seal(err)
-			return sh.log.Err()
-		}
-		sh.log.mu.Lock()
-		defer sh.log.mu.Unlock()
-		sh.log.marked = max(sh.log.marked, size)
-		sh.log.grown(sh.log.size, sh.log.marked)
+// Refresh reads what others have added to the session "". Over a store that is not [Shared] there
+// is nothing.
+func (l *Log) Refresh(ctx context.Context) error {
+	if l.sharing == nil {
 		return nil
+	}
+	return l.sharing.alone(ctx, "refresh", func() error {
+		var bad error
+		each := func(x Line) error {
+			bad = l.sharing.each(x)
+			return bad
+		}
+		err := l.sharing.follow(ctx, l.Chain(contracts.SessionKernel), each)
+		if bad != nil { // the log goes on without this one
+			l.Seal(bad)
+		}
+		return err
 	})
 }
 
@@ -437,39 +385,4 @@ func (sh *sharing) put(ctx context.Context, c Change) error {
 		}
 	}
 	return err
-}
-
-// Refresh reads what others have added to the session "". Over a store that is not [Shared] there
-// is nothing.
-func (l *Log) Refresh(ctx context.Context) error {
-	if l.sharing == nil {
-		return nil
-	}
-	return l.sharing.alone(ctx, "refresh", func() error {
-		var bad error
-		each := func(x Line) error {
-			bad = l.sharing.each(x)
-			return bad
-		}
-		err := l.sharing.follow(ctx, l.Chain(contracts.SessionKernel), each)
-		if bad != nil { // the log goes on without this one
-			l.Seal(bad)
-		}
-		return err
-	})
-}
-
-// Confirm commits a change of nothing, and reads what others have added to the session "". So until
-// then nobody has found this log's writer dead. Over a store that is not [Shared] it does nothing.
-func (l *Log) Confirm(ctx context.Context) error {
-	if l.sharing == nil {
-		return nil
-	}
-	return l.sharing.alone(ctx, "confirm", func() error {
-		err := l.sharing.put(ctx, Change{})
-		if err != nil && ctx.Err() == nil && !errors.As(err, new(*unreadError)) {
-			l.Seal(err)
-		}
-		return err
-	})
 }

@@ -144,5 +144,4 @@ func (s *Slot) Durable() (contracts.Entry, *contracts.DecisionRecord, error) {
 var (
 	errNoRecord = errors.New("proofgraph: place: no record")
 	errNoSlot   = errors.New("proofgraph: no place in the log")
-	errGone     = errors.New("proofgraph: the goroutine was ended from within Write, the signer or the store")
 )
