@@ -180,7 +180,7 @@ func (b *bench) measure() error {
 			return err
 		}
 		for i := range b.logs {
-			l := b.logs[(i+n)%len(b.logs)] // no row always follows the same other row
+			l := b.logs[rowAt(i, n, len(b.logs))]
 			t, err := b.turn(l)
 			if err != nil {
 				return fmt.Errorf("%s: %w", l.name, err)
@@ -204,6 +204,16 @@ func (b *bench) measure() error {
 		}
 	}
 	return nil
+}
+
+// rowAt returns which of so many rows is the place-th of the n-th turn. Turns begin with each row,
+// and go forward and backward, so that no row always follows the same other one.
+func rowAt(place, n, rows int) int {
+	i := (place + n) % rows
+	if n%2 == 1 {
+		i = rows - 1 - i
+	}
+	return i
 }
 
 // turn measures a row once.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,27 @@ func TestBounds(t *testing.T) {
 	assert.Equal(t, "| log bytes of a call, 4 × 64 | ≤ 6500 | 0 | ok |", lines[11])
 	least, greatest := b.results[four].spread(rate)
 	assert.Equal(t, [3]float64{1000.0 / 9, 500, 1000}, [3]float64{least, b.results[four].median(rate), greatest})
+}
+
+// Each turn has each row once, and no row follows another one more than every second time.
+func TestRowAt(t *testing.T) {
+	t.Parallel()
+	const rows, turns = 6, 12
+	var follows [rows][rows]int
+	for n := range turns {
+		var seen [rows]int
+		for place := range rows {
+			row := rowAt(place, n, rows)
+			seen[row]++
+			if place > 0 {
+				follows[row][rowAt(place-1, n, rows)]++
+			}
+		}
+		assert.Equal(t, [rows]int{1, 1, 1, 1, 1, 1}, seen, n)
+	}
+	for row := range follows {
+		assert.LessOrEqual(t, slices.Max(follows[row][:]), turns/2, row)
+	}
 }
 
 // The server's time has that of children that run and of those that have ended.
