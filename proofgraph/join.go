@@ -79,7 +79,8 @@ func (b *joint) needsTurn(slots []*Slot) bool {
 
 // inTurn writes slots in a turn.
 func (b *joint) inTurn(slots []*Slot) (err error) {
-	state, err := b.writer.Turn(context.Background(), asked(slots))
+	ask := asked(slots)
+	state, err := b.writer.Turn(context.Background(), ask)
 	if errors.Is(err, ErrMoved) { // there is none
 		b.slots = slots
 		return b.again(nil)
@@ -93,7 +94,7 @@ func (b *joint) inTurn(slots []*Slot) (err error) {
 			err = errors.Join(err, b.writer.End(context.Background(), Change{}))
 		}
 	}()
-	if err := b.adopt(slots, &state); errors.As(err, new(*unreadError)) {
+	if err := b.adopt(slots, ask.Nonces, &state); errors.As(err, new(*unreadError)) {
 		b.slots = slots
 		return b.again(nil)
 	} else if err != nil {
@@ -143,18 +144,18 @@ func unspent(b contracts.Balance) contracts.Balance {
 	return b
 }
 
-// adopt remembers what a turn has shown. If there are entries of the session "" that the log has
-// not read, it reads them: what was judged before must be judged by them.
-func (b *joint) adopt(slots []*Slot, state *State) error {
+// adopt remembers what a turn has shown that was asked for slots, which use nonces. If there are
+// entries of the session "" that the log has not read, it reads them: what was judged before must
+// be judged by them.
+func (b *joint) adopt(slots []*Slot, nonces []string, state *State) error {
 	b.turn = state
-	a := asked(slots)
 	for _, x := range state.Spent {
 		if b.remembered.Spent(x) != x.Spent {
 			b.moving[unspent(x)] = maxMoving
 		}
 		b.remembered.SetSpent(x)
 	}
-	for _, nonce := range a.Nonces {
+	for _, nonce := range nonces {
 		b.remembered.SetUsed(nonce, slices.Contains(state.Used, nonce))
 	}
 	kernel := b.log.Chain(contracts.SessionKernel)

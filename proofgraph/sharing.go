@@ -377,7 +377,7 @@ func (sh *sharing) put(ctx context.Context, c Change) error {
 					err = ended
 				}
 			}()
-			return b.adopt(nil, &state)
+			return b.adopt(nil, nil, &state)
 		}()
 		if err == nil {
 			guess.Kernel = state.Kernel

@@ -170,7 +170,7 @@ func TestDeliveredLate(t *testing.T) {
 	_, c := m.batch("a", 1)
 	var cols columns
 	args := append([]any{w.log, w.id, w.incarnation, int64(2)}, cols.changed(&c)...)
-	require.NoError(t, late.QueryRow(t.Context(), statements["write"], args...).Scan(&at))
+	require.NoError(t, late.QueryRow(t.Context(), statements["write"], append(args, nil)...).Scan(&at))
 	assert.EqualValues(t, fenced, at)
 	assert.EqualValues(t, 2, size(t, b.store()))
 }

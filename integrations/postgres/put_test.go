@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -116,8 +116,14 @@ func TestEndsOfSessions(t *testing.T) {
 			}
 			require.Equal(t, m.ends, ends())
 		}
-		_, err := w.Put(t.Context(), g, c)
-		require.NoError(t, err)
+		if random.IntN(2) == 0 {
+			_, err := w.Put(t.Context(), g, c)
+			require.NoError(t, err)
+		} else { // of what is guessed it has the rows, at times of all
+			_, err := w.Turn(t.Context(), proofgraph.Ask{Sessions: slices.Collect(maps.Keys(g.Sessions))})
+			require.NoError(t, err)
+			require.NoError(t, w.End(t.Context(), c))
+		}
 		m.wrote(c)
 		require.Equal(t, m.ends, ends())
 	}
@@ -129,12 +135,19 @@ func TestMovedRow(t *testing.T) {
 	b := newBase(t, server(t))
 	w, m := b.join(b.store()), remember()
 	_, c := m.batch("a", 1)
-	args := append([]any{w.log, w.id, w.incarnation, int64(0)}, new(columns).changed(&c)...)
-	write := strings.Replace(statements["write"], "NULL", "ARRAY['(9999,1)'::tid]", 1)
-	_, err := w.link.Exec(t.Context(), write, args...)
-	require.ErrorContains(t, err, "rows of session have moved")
+	write := func(row pgtype.TID) error {
+		args := append([]any{w.log, w.id, w.incarnation, int64(0)}, new(columns).changed(&c)...)
+		_, err := w.link.Exec(t.Context(), "write", append(args, []pgtype.TID{row})...)
+		return err
+	}
+	none := pgtype.TID{BlockNumber: 9999, OffsetNumber: 1, Valid: true}
+	require.ErrorContains(t, write(none), "rows of session have moved")
+	b.exec(`INSERT INTO session (log, name, next, last, lamport, time, open, closed)
+		SELECT id, 'another', 1, decode(repeat('00', 32), 'hex'), 1, 1, 0, false FROM log`)
+	another := one[pgtype.TID](b, "SELECT ctid FROM session")
+	require.ErrorContains(t, write(another), "rows of session have moved")
 	assert.Zero(t, size(t, b.store()))
-	assert.Zero(t, one[int](b, "SELECT count(*) FROM session"))
+	assert.Equal(t, "another 1", one[string](b, "SELECT string_agg(name || ' ' || next, ',') FROM session"))
 }
 
 // A connection keeps the buffers of a call for the next one, but no large ones.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/helmkernel/helm/contracts"
 	"github.com/helmkernel/helm/proofgraph"
@@ -57,9 +58,10 @@ func (w *writer) Turn(ctx context.Context, a proofgraph.Ask) (proofgraph.State, 
 
 // take begins a transaction, takes the log in it, and reads what was asked for, in one round trip.
 func (w *writer) take(ctx context.Context, a proofgraph.Ask) (proofgraph.State, error) {
-	x := answer{ask: a, state: proofgraph.State{Sessions: make(map[string]proofgraph.End, len(a.Sessions))}}
+	x := answer{ask: a, state: proofgraph.State{Sessions: make(map[string]proofgraph.End, len(a.Sessions))},
+		rows: make(sessionRows, len(a.Sessions))}
 	for _, name := range a.Sessions {
-		x.state.Sessions[name] = proofgraph.End{}
+		x.state.Sessions[name], x.rows[name] = proofgraph.End{}, pgtype.TID{}
 	}
 	names := append([]string{contracts.SessionKernel}, a.Sessions...)
 	b := new(pgx.Batch)
@@ -80,13 +82,32 @@ func (w *writer) take(ctx context.Context, a proofgraph.Ask) (proofgraph.State, 
 	if !x.ours {
 		return proofgraph.State{}, proofgraph.ErrFenced
 	}
+	w.rows = x.rows
 	return x.state, nil
+}
+
+// sessionRows are where rows of sessions are, by name, so that what writes them need not look them
+// up again. They hold for the rest of a turn. A session without a row has one that is not valid.
+type sessionRows map[string]pgtype.TID
+
+// of returns the rows of sessions in the order of names, and nil if one of them was not read.
+func (r sessionRows) of(names []string) []pgtype.TID {
+	list := make([]pgtype.TID, 0, len(names))
+	for _, name := range names {
+		row, ok := r[name]
+		if !ok {
+			return nil
+		}
+		list = append(list, row)
+	}
+	return list
 }
 
 // An answer is what a turn reads.
 type answer struct {
 	ask   proofgraph.Ask
 	state proofgraph.State
+	rows  sessionRows
 	ours  bool // the writer may write
 }
 
@@ -97,10 +118,11 @@ func (x *answer) writer(rows pgx.Rows) error {
 }
 
 func (x *answer) sessions(rows pgx.Rows) error {
+	var row pgtype.TID
 	var name string
 	var last []byte
 	var end proofgraph.End
-	into := []any{&name, &end.Next, &last, &end.Lamport, (*int64)(&end.Time), &end.Open, &end.Closed}
+	into := []any{&row, &name, &end.Next, &last, &end.Lamport, (*int64)(&end.Time), &end.Open, &end.Closed}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		if copy(end.Last[:], last) != len(end.Last) {
 			return errors.New("a hash in the table session has another length")
@@ -109,7 +131,7 @@ func (x *answer) sessions(rows pgx.Rows) error {
 			x.state.Kernel = end.Next
 		}
 		if _, ok := x.state.Sessions[name]; ok {
-			x.state.Sessions[name] = end
+			x.state.Sessions[name], x.rows[name] = end, row
 		}
 		return nil
 	})
@@ -181,6 +203,7 @@ func (w *writer) End(ctx context.Context, c proofgraph.Change) error {
 	}
 	var cols columns
 	args := append([]any{w.log, w.id, w.incarnation, int64(w.size)}, cols.changed(&c)...)
+	args = append(args, w.rows.of(cols.names))
 	if cols.err != nil {
 		return w.fail("end", cols.err)
 	}

@@ -20,11 +20,12 @@ type writer struct {
 	link        *link      // nil: lost
 	old         []backend  // connections that were lost, and may not have ended at the server
 	incarnation int64
-	raises      int64  // how often it was tried to raise the incarnation since it was known
-	batch       int64  // the number of appends that were answered
-	turn        bool   // between Turn and End
-	size        uint64 // of the log, in a turn
-	err         error  // not nil: the writer is of no more use
+	raises      int64       // how often it was tried to raise the incarnation since it was known
+	batch       int64       // the number of appends that were answered
+	turn        bool        // between Turn and End
+	size        uint64      // of the log, in a turn
+	rows        sessionRows // of the sessions that a turn has read
+	err         error       // not nil: the writer is of no more use
 
 	cutting sync.Mutex // held for moments; protects the fields below, which Close uses during a call
 	line    *link
@@ -43,9 +44,9 @@ var statements = map[string]string{
 	"begin":  "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
 	"log":    "SELECT size FROM log WHERE id = $1 FOR NO KEY UPDATE",
 	"writer": "SELECT id FROM writer WHERE id = $1 AND incarnation = $2 AND NOT fenced FOR NO KEY UPDATE",
-	"sessions": `SELECT s.name, s.next, s.last, s.lamport, s.time, s.open, s.closed
+	"sessions": `SELECT s.ctid, s.name, s.next, s.last, s.lamport, s.time, s.open, s.closed
 		FROM unnest($2::text[]) a (name)
-		CROSS JOIN LATERAL (SELECT * FROM session WHERE log = $1 AND name = a.name LIMIT 1) s`,
+		CROSS JOIN LATERAL (SELECT ctid, * FROM session WHERE log = $1 AND name = a.name LIMIT 1) s`,
 	"balances": `SELECT coalesce(b.spent, 0)
 		FROM unnest($2::text[], $3::text[], $4::text[]) WITH ORDINALITY a (budget, "of", "window", place)
 		LEFT JOIN LATERAL (SELECT spent FROM balance
@@ -53,7 +54,7 @@ var statements = map[string]string{
 		ORDER BY a.place`,
 	"nonces": `SELECT a.nonce FROM unnest($2::text[]) WITH ORDINALITY a (nonce, place)
 		WHERE (SELECT true FROM nonce n WHERE n.log = $1 AND n.nonce = a.nonce) ORDER BY a.place`,
-	"write":  "SELECT write(" + places(1, 25) + ", NULL)",
+	"write":  "SELECT write(" + places(1, 26) + ")",
 	"commit": "COMMIT",
 	"dead":   "SELECT dead($1, $2, $3, $4)",
 }

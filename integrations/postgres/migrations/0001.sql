@@ -188,9 +188,11 @@ BEGIN
 	END IF;
 	UPDATE session s SET next = a.next, last = a.last, lamport = a.lamport, time = a.time, open = a.open,
 		closed = a.closed
-	FROM unnest(_session, s_next, s_last, s_lamport, s_time, s_open, s_closed)
-		a (row_at, next, last, lamport, time, open, closed)
-	WHERE s.ctid = a.row_at;
+	FROM unnest(_session, s_name, s_next, s_last, s_lamport, s_time, s_open, s_closed)
+		a (row_at, name, next, last, lamport, time, open, closed)
+	WHERE s.ctid = a.row_at
+		-- No =, or a plan may find the rows by these.
+		AND s.log IS NOT DISTINCT FROM _log AND s.name IS NOT DISTINCT FROM a.name;
 	GET DIAGNOSTICS _changed = ROW_COUNT;
 	IF _changed < cardinality(s_name) THEN
 		INSERT INTO session (log, name, next, last, lamport, time, open, closed)
