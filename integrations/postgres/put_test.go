@@ -129,7 +129,8 @@ func TestEndsOfSessions(t *testing.T) {
 	}
 }
 
-// A row of a session that is not in its place any more is an error, and nothing is written.
+// A place without the row of its session is an error, and nothing is written. A turn's append goes
+// by the places that the turn has read.
 func TestMovedRow(t *testing.T) {
 	t.Parallel()
 	b := newBase(t, server(t))
@@ -146,6 +147,10 @@ func TestMovedRow(t *testing.T) {
 		SELECT id, 'another', 1, decode(repeat('00', 32), 'hex'), 1, 1, 0, false FROM log`)
 	another := one[pgtype.TID](b, "SELECT ctid FROM session")
 	require.ErrorContains(t, write(another), "rows of session have moved")
+	_, err := w.Turn(t.Context(), proofgraph.Ask{Sessions: []string{"a"}})
+	require.NoError(t, err)
+	w.rows["a"] = another
+	require.ErrorContains(t, w.End(t.Context(), c), "rows of session have moved")
 	assert.Zero(t, size(t, b.store()))
 	assert.Equal(t, "another 1", one[string](b, "SELECT string_agg(name || ' ' || next, ',') FROM session"))
 }
